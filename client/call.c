@@ -1,0 +1,116 @@
+/*
+ * call.c - one request to the control daemon and its answer.
+ *
+ * A connection carries one request of ours at a time. An answer that came too late for its call has an old id and is
+ * skipped, so that running into a timeout leaves the connection usable.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client/internal.h"
+#include "wire/clock.h"
+#include "wire/fd.h"
+
+void reply_release(struct reply *r)
+{
+	for (unsigned i = 0; i < FRAME_MAX_FDS; i++)
+		fd_close(&r->fds[i]);
+	if (r->message)
+		wire__control_reply__free_unpacked(r->message, NULL);
+	r->message = NULL;
+}
+
+int call_lost(struct ringside *rs, int negative_errno, struct ringside_error *err)
+{
+	conn_free(rs->conn);
+	rs->conn = NULL;
+	if (negative_errno == -EPROTO)
+		return fail(err, RINGSIDE_PROTOCOL_ERROR, "ringsided sent something that is not of its protocol");
+	return fail(err, RINGSIDE_UNAVAILABLE,
+	        "the connection to ringsided is lost (it has ended or is being replaced); what was asked for may "
+	        "have been done or not");
+}
+
+static uint64_t deadline_after(uint64_t ms, uint64_t extra_ms)
+{
+	uint64_t deadline;
+	if (__builtin_add_overflow(ms, extra_ms, &ms) || __builtin_add_overflow(clock_mono_ms(), ms, &deadline))
+		return UINT64_MAX;
+	return deadline;
+}
+
+static int timed_out(uint64_t ms, struct ringside_error *err)
+{
+	return fail(err, RINGSIDE_TIMEOUT,
+	        "ringsided has not answered for %llu s; what was asked for may still be done",
+	        (unsigned long long)(ms / 1000));
+}
+
+/* Unpacks the frame and takes its descriptors, so that none is left behind whatever the message is. */
+static int take_reply(struct conn *c, const struct frame *f, struct reply *out)
+{
+	for (unsigned i = 0; i < FRAME_MAX_FDS; i++)
+		out->fds[i] = i < f->fds ? conn_take_fd(c, i) : -1;
+	out->message = f->type == FRAME_MESSAGE ? wire__control_reply__unpack(NULL, f->length, f->payload) : NULL;
+	if (out->message)
+		return 0;
+	reply_release(out);
+	return -EPROTO;
+}
+
+/* The next answer with the last request's id. */
+static int await_reply(struct ringside *rs, uint64_t extra_ms, struct reply *out, struct ringside_error *err)
+{
+	uint64_t deadline = deadline_after(rs->call_ms, extra_ms);
+	for (;;) {
+		struct frame f;
+		int r = conn_wait_frame(rs->conn, deadline, &f);
+		if (r == 0)
+			return timed_out(rs->call_ms, err);
+		if (r > 0)
+			r = take_reply(rs->conn, &f, out);
+		if (r < 0)
+			return call_lost(rs, r, err);
+		if (out->message->id == rs->last_id)
+			return 0;
+		reply_release(out);
+	}
+}
+
+static int check_reply(
+        struct ringside *rs, Wire__ControlReply__BodyCase expected, struct reply *out, struct ringside_error *err)
+{
+	Wire__ControlReply *m = out->message;
+	int code = 0;
+	if (m->body_case == WIRE__CONTROL_REPLY__BODY_ERROR)
+		code = fail_wire(err, m->error);
+	else if (m->body_case != expected)
+		code = call_lost(rs, -EPROTO, err);
+	if (code)
+		reply_release(out);
+	return code;
+}
+
+int call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected, uint64_t extra_ms,
+        struct reply *out, struct ringside_error *err)
+{
+	if (!rs->conn)
+		return fail(err, RINGSIDE_UNAVAILABLE, "the connection to ringsided is lost");
+	req->id = ++rs->last_id;
+	int r = conn_send_message(rs->conn, &req->base, NULL, 0);
+	if (r == -EMSGSIZE)
+		return fail(err, RINGSIDE_TOO_LARGE, "the request (arguments and environment) is over %u KiB",
+		        FRAME_MAX_PAYLOAD / 1024);
+	if (r == -ENOMEM)
+		return fail_memory(err);
+	if (r < 0)
+		return call_lost(rs, r, err);
+	int code = await_reply(rs, extra_ms, out, err);
+	return code ? code : check_reply(rs, expected, out, err);
+}
+
+int call_more(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct reply *out, struct ringside_error *err)
+{
+	int code = await_reply(rs, 0, out, err);
+	return code ? code : check_reply(rs, expected, out, err);
+}

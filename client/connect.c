@@ -1,0 +1,245 @@
+/*
+ * connect.c - the connection to the control daemon: finding it, starting it, greeting it, getting it back.
+ *
+ * One attempt is connect, check who listens, hello. A daemon that is just going away may still take a connection and
+ * drop it, so anything that looks like "nobody there" before the hello is answered is tried again until the deadline.
+ * Who may serve is decided by the daemon's lock, never here; a daemon started in vain simply leaves.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+#include "wire/clock.h"
+#include "wire/fd.h"
+#include "wire/sock.h"
+
+#define CONTROL_SOCKET "control.sock"
+#define START_ATTEMPTS 3 /* the first may meet the lock of a daemon that is leaving */
+#define RETRY_MIN_MS   1 /* between two looks at the socket, doubling */
+#define RETRY_MAX_MS   50
+#define LAST_CHANCE_MS 2000 /* after the last attempt has ended, for another's daemon to begin to serve */
+
+static bool nobody_there(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET || r == -EPIPE || r == -ENOTDIR;
+}
+
+static int connect_socket(const struct paths *paths)
+{
+	int dir = open(paths->runtime_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	int fd = sock_connect_at(dir, CONTROL_SOCKET);
+	fd_close(&dir);
+	return fd;
+}
+
+/* The socket's folder is private, but RINGSIDE_HOME may point anywhere. */
+static int check_peer(int fd)
+{
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	int r = sock_peer(fd, &pid, &uid, &gid);
+	if (r < 0)
+		return r;
+	return uid == geteuid() || uid == 0 ? 0 : -EACCES;
+}
+
+/* 0 and rs->conn; or a negative errno, nothing described. */
+static int open_conn(struct ringside *rs)
+{
+	int fd = connect_socket(&rs->paths);
+	if (fd < 0)
+		return fd;
+	int r = check_peer(fd);
+	if (r == 0)
+		r = conn_new(fd, CONTROL_OUT_LIMIT, &rs->conn);
+	if (r < 0)
+		fd_close(&fd);
+	return r;
+}
+
+static int hello(struct ringside *rs, struct ringside_error *err)
+{
+	Wire__ControlHello body = WIRE__CONTROL_HELLO__INIT;
+	body.protocol = CONTROL_PROTOCOL_VERSION;
+	body.client = rs->client;
+	Wire__ControlRequest req = WIRE__CONTROL_REQUEST__INIT;
+	req.body_case = WIRE__CONTROL_REQUEST__BODY_HELLO;
+	req.hello = &body;
+
+	struct reply reply;
+	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_HELLO, 0, &reply, err);
+	if (code)
+		return code;
+	uint32_t protocol = reply.message->hello->protocol;
+	reply_release(&reply);
+	if (protocol != CONTROL_PROTOCOL_VERSION)
+		return fail(err, RINGSIDE_NOT_SUPPORTED,
+		        "ringsided speaks protocol %u and this program %d: install them from one release", protocol,
+		        CONTROL_PROTOCOL_VERSION);
+	return 0;
+}
+
+/* One attempt. *again: nobody answered, and asking again may help. */
+static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
+{
+	*again = false;
+	int r = open_conn(rs);
+	if (r == -EACCES)
+		return fail(
+		        err, RINGSIDE_PERMISSION_DENIED, "the socket in %s is another user's", rs->paths.runtime_dir);
+	if (r < 0) {
+		*again = nobody_there(r);
+		if (*again)
+			return fail(err, RINGSIDE_UNAVAILABLE, "ringsided is not running (no one serves %s/%s)",
+			        rs->paths.runtime_dir, CONTROL_SOCKET);
+		return fail_errno(err, r, rs->paths.runtime_dir);
+	}
+	int code = hello(rs, err);
+	if (code) {
+		*again = rs->conn == NULL; /* dropped before the answer: it is leaving */
+		conn_free(rs->conn);
+		rs->conn = NULL;
+	}
+	return code;
+}
+
+/* Sleeps at most ms, less when the daemon that was started ends. Answers whether it has ended. */
+static bool daemon_ended(int pidfd, uint64_t ms)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	return poll(&p, 1, (int)ms) > 0;
+}
+
+static int failed_to_start(struct ringside *rs, bool ended, struct ringside_error *err)
+{
+	char words[RINGSIDE_MESSAGE_BYTES / 2], log[PATH_MAX];
+	daemon_last_words(&rs->paths, words, sizeof(words));
+	daemon_log_path(&rs->paths, log, sizeof(log));
+	return fail(err, RINGSIDE_UNAVAILABLE, "ringsided %s%s%s (log: %.200s)",
+	        ended ? "ended right after its start" : "was started and does not answer", *words ? ": " : "", words,
+	        log);
+}
+
+/* What one start of the daemon has come to. */
+struct starting {
+	int pidfd;
+	int starts;
+	bool ended;
+	uint64_t ended_at;
+};
+
+/* Starts it (again) where none of ours is left. One that ended at once may have left for another's that is still
+ * beginning to serve, so the last one's end is not the end of waiting. */
+static int start_if_none(struct ringside *rs, struct starting *s, struct ringside_error *err)
+{
+	if (!s->ended || s->starts == START_ATTEMPTS)
+		return 0;
+	fd_close(&s->pidfd);
+	int code = daemon_start(&rs->paths, &s->pidfd, err);
+	if (code)
+		return code;
+	s->starts++;
+	s->ended = false;
+	return 0;
+}
+
+static void pause_between(struct starting *s, uint64_t ms)
+{
+	if (s->ended) {
+		poll(NULL, 0, (int)ms);
+	} else if (daemon_ended(s->pidfd, ms)) {
+		s->ended = true;
+		s->ended_at = clock_mono_ms();
+	}
+}
+
+static bool worth_waiting(const struct starting *s, uint64_t deadline)
+{
+	uint64_t now = clock_mono_ms();
+	bool over = s->ended && s->starts == START_ATTEMPTS && now - s->ended_at > LAST_CHANCE_MS;
+	return now < deadline && !over;
+}
+
+static int start_and_connect(struct ringside *rs, uint64_t deadline, struct ringside_error *err)
+{
+	struct starting s = { .pidfd = -1, .ended = true };
+	uint64_t pause = RETRY_MIN_MS;
+	bool again = true;
+	int code;
+	do {
+		code = start_if_none(rs, &s, err);
+		if (code)
+			break;
+		pause_between(&s, pause);
+		pause = pause * 2 < RETRY_MAX_MS ? pause * 2 : RETRY_MAX_MS;
+		code = attempt(rs, &again, err);
+	} while (code && again && worth_waiting(&s, deadline));
+	fd_close(&s.pidfd);
+	return code && again && s.starts > 0 ? failed_to_start(rs, s.ended, err) : code;
+}
+
+static int connect_daemon(struct ringside *rs, struct ringside_error *err)
+{
+	uint64_t deadline = clock_mono_ms() + rs->connect_ms;
+	bool again;
+	int code = attempt(rs, &again, err);
+	if (!code || !again || rs->no_start)
+		return code;
+	return start_and_connect(rs, deadline, err);
+}
+
+int ringside_open(const struct ringside_options *options, struct ringside **out, struct ringside_error *err)
+{
+	struct ringside *rs = calloc(1, sizeof(*rs));
+	if (!rs)
+		return fail_memory(err);
+	const char *client = options && options->client ? options->client : "libringside";
+	strncpy(rs->client, client, sizeof(rs->client) - 1);
+	rs->no_start = options && options->no_start;
+	rs->connect_ms = options && options->connect_ms ? options->connect_ms : CONNECT_DEFAULT_MS;
+	rs->call_ms = CALL_DEFAULT_MS;
+
+	int r = paths_find(&rs->paths);
+	int code =
+	        r < 0 ? fail_errno(err, r,
+	                        "cannot tell where Ringside's directories are (RINGSIDE_HOME, XDG_RUNTIME_DIR, HOME)")
+	              : connect_daemon(rs, err);
+	if (code) {
+		ringside_close(rs);
+		return code;
+	}
+	*out = rs;
+	return 0;
+}
+
+void ringside_close(struct ringside *rs)
+{
+	if (!rs)
+		return;
+	conn_free(rs->conn);
+	free(rs);
+}
+
+int ringside_reconnect(struct ringside *rs, struct ringside_error *err)
+{
+	conn_free(rs->conn);
+	rs->conn = NULL;
+	return connect_daemon(rs, err);
+}
+
+bool ringside_connected(const struct ringside *rs)
+{
+	return rs->conn != NULL;
+}
+
+void ringside_set_timeout(struct ringside *rs, uint64_t ms)
+{
+	rs->call_ms = ms ? ms : UINT64_MAX;
+}

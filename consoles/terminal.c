@@ -1,0 +1,197 @@
+/* terminal.c - one pty master in a uv_poll_t, its hang-up, and the reads that fill the ring. */
+#include "consoles/terminal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "consoles/dormant.h"
+#include "consoles/pacing.h"
+#include "wire/fd.h"
+
+struct terminal {
+	uv_poll_t poll;
+	struct dormant dormant;
+	int master;
+	struct ring *ring;
+	struct pacing pacing;
+	const struct terminal_handler *handler;
+	void *ctx;
+	int watched; /* UV_READABLE and UV_WRITABLE as they are asked for */
+	bool listening, asleep, closed;
+};
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+/* Brings what the loop polls for in line with what is wanted. */
+static void watch(struct terminal *t, int wanted)
+{
+	if (t->closed || t->asleep || !t->listening || t->watched == wanted)
+		return;
+	t->watched = wanted;
+	uv_poll_start(&t->poll, wanted, on_event); /* can fail for a closing handle only */
+}
+
+/* ---- Nobody at the other end ---- */
+
+static ssize_t read_once(struct terminal *t);
+
+static void wake_up(struct terminal *t)
+{
+	if (!t->asleep)
+		return;
+	dormant_del(t->master);
+	t->asleep = false;
+	t->watched = 0;
+	watch(t, UV_READABLE);
+}
+
+static void on_wake(struct dormant *d)
+{
+	struct terminal *t = (struct terminal *)((char *)d - offsetof(struct terminal, dormant));
+
+	if (read_once(t) != -EIO && !t->closed)
+		wake_up(t);
+}
+
+/* The slave may have been opened and written to between the failed read and the watch: the edge is armed first, then
+ * the terminal is read once more. Where the watch is refused (no memory) it stays asleep until something is written to it
+ * or its program ends. */
+static void fall_asleep(struct terminal *t)
+{
+	if (t->asleep || t->closed || !t->listening)
+		return;
+	uv_poll_stop(&t->poll);
+	t->asleep = true;
+	if (dormant_add(t->master, &t->dormant) == 0 && read_once(t) != -EIO && !t->closed)
+		wake_up(t);
+}
+
+/* ---- Reading ---- */
+
+/* One read(2), published and told. Bytes; 0: nothing there; -EIO: nobody has the other end open. */
+static ssize_t read_once(struct terminal *t)
+{
+	ssize_t n = read(t->master, ring_window(t->ring), RING_SLACK);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -EIO;
+	if (n == 0) /* a pty gives EIO for this, but an end of file told again and again would be a busy loop too */
+		return -EIO;
+	/* Here a scanner of terminal modes will look at the window before it is published. */
+	ring_publish(t->ring, (size_t)n);
+	t->handler->on_output(t->ctx);
+	return n;
+}
+
+static void read_event(struct terminal *t)
+{
+	for (unsigned i = 1;; i++) {
+		ssize_t n = read_once(t);
+
+		if (t->closed)
+			return;
+		if (n < 0)
+			fall_asleep(t);
+		if (n <= 0 || !pacing_again(&t->pacing, t->master, (size_t)n, i))
+			return;
+	}
+}
+
+void terminal_drain(struct terminal *t, size_t most)
+{
+	size_t got = 0;
+
+	while (got < most && !t->closed) {
+		ssize_t n = read_once(t);
+
+		if (n <= 0)
+			return;
+		got += (size_t)n;
+	}
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+	struct terminal *t = poll->data;
+
+	if (status < 0) { /* libuv's word for an error condition; a terminal has none but the hang-up */
+		t->watched = 0;
+		fall_asleep(t);
+		return;
+	}
+	if (events & UV_READABLE)
+		read_event(t);
+	if ((events & UV_WRITABLE) && !t->closed)
+		t->handler->on_room(t->ctx);
+}
+
+/* ---- Writing ---- */
+
+ssize_t terminal_write(struct terminal *t, const void *bytes, size_t n)
+{
+	ssize_t taken = write(t->master, bytes, n);
+
+	if (taken < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -EIO;
+	if (t->asleep) /* it was taken, so somebody has opened the other end */
+		wake_up(t);
+	return taken;
+}
+
+void terminal_want_room(struct terminal *t, bool wanted)
+{
+	watch(t, wanted ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+}
+
+/* ---- Life ---- */
+
+int terminal_new(uv_loop_t *loop, int master, struct ring *ring, const struct terminal_handler *handler, void *ctx,
+        struct terminal **out)
+{
+	struct terminal *t = calloc(1, sizeof(*t));
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	err = uv_poll_init(loop, &t->poll, master);
+	if (err < 0) {
+		free(t);
+		return err;
+	}
+	t->poll.data = t;
+	t->dormant.wake = on_wake;
+	t->master = master;
+	t->ring = ring;
+	t->handler = handler;
+	t->ctx = ctx;
+	*out = t;
+	return 0;
+}
+
+void terminal_listen(struct terminal *t)
+{
+	t->listening = true;
+	watch(t, UV_READABLE);
+}
+
+int terminal_master(const struct terminal *t)
+{
+	return t->master;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void terminal_close(struct terminal *t)
+{
+	if (!t || t->closed)
+		return;
+	if (t->asleep)
+		dormant_del(t->master);
+	t->closed = true;
+	uv_close((uv_handle_t *)&t->poll, on_closed);
+	fd_close(&t->master); /* libuv has let go of it in uv_close() */
+}
