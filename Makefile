@@ -7,7 +7,7 @@
 #   make fresh           both README commands on a bare Debian         make install   [DESTDIR=] [PREFIX=]
 #   make compile_commands.json                         V=1 shows the commands
 #
-# VARIANT=release|asan|tsan|fuzz picks flags and a tree of its own below BUILD (default: build). CC=clang works too; fuzz
+# VARIANT=release|debug|asan|tsan|fuzz picks flags and a tree of its own below BUILD (default: build). CC=clang works too; fuzz
 # needs it. The tasks (run, test, deps, …) are in Makefile.tasks, the programs in what follows.
 
 all:
@@ -48,8 +48,9 @@ LINK_ringsided         := libuv libprotobuf-c sqlite3
 LINK_ringside          := libprotobuf-c libpcre2-8 jansson
 
 FLAGS_release := -O2 -D_FORTIFY_SOURCE=2
-FLAGS_asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-FLAGS_tsan    := -O1 -fsanitize=thread -fno-omit-frame-pointer
+FLAGS_debug   := -O2
+FLAGS_asan    := -DRINGSIDE_CRASH_POINTS -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FLAGS_tsan    := -DRINGSIDE_CRASH_POINTS -O1 -fsanitize=thread -fno-omit-frame-pointer
 FLAGS_fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 WERROR  ?= -Werror
 CFLAGS  ?= -g
@@ -153,6 +154,15 @@ $(B)/$1: $(B)/$1.o $(foreach m,$(or $(fuzz_deps_$(notdir $1)),wire ring),$(call 
 	$(Q)$(link) $$@ -fsanitize=fuzzer $$^ $$(call pkgs,--libs,libuv libprotobuf-c libpcre2-8) -lpthread
 endef
 $(foreach t,$(FUZZ:$(B)/%=%),$(eval $(call fuzz_rule,$t)))
+
+# tests/preload/NAME.c → lib/NAME.so: what a test puts between a program and its C library. Not for the sanitizers, which stand
+# there themselves, nor for static programs: VARIANT=debug.
+PRELOADS := $(patsubst tests/preload/%.c,$(LIBDIR)/%.so,$(wildcard tests/preload/*.c))
+$(PRELOADS): $(LIBDIR)/%.so: $(B)/tests/preload/%.o
+	@mkdir -p $(@D) && echo '  LINK  $(@F)'
+	$(Q)$(link) $@ -shared $^ -ldl
+preloads: $(PRELOADS)
+.PHONY: preloads
 
 # Every object, compiled and not linked: what a second compiler is asked to accept.
 objects: $(foreach m,$(MODULES),$(call objs,$m)) $(UNIT:=.o) $(INTEGRATION:=.o) $(SUPPORT) $(BENCHES:=.o)

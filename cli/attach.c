@@ -50,6 +50,7 @@ struct attach {
 	uint8_t pending[FILTER_ROOM(CHUNK) + 256]; /* and a line about what was skipped */
 	size_t pending_start, pending_end;
 
+	bool follow; /* read-only, and nobody who could press a key: input is not looked at, its end says nothing */
 	bool keys_open;
 	uint64_t leave_at; /* the tail when they ended */
 	uint8_t keys[KEYS];
@@ -275,7 +276,8 @@ static void wait_once(struct attach *a, bool more)
 {
 	struct pollfd p[POLL_COUNT] = {
 		[POLL_SIGNALS] = { .fd = a->signals, .events = POLLIN },
-		[POLL_KEYS] = { .fd = a->keys_open && !keys_wait(a) ? a->outer.in : -1, .events = POLLIN },
+		[POLL_KEYS] = { .fd = a->keys_open && !a->follow && !keys_wait(a) ? a->outer.in : -1,
+		        .events = POLLIN },
 		[POLL_OUTPUT] = { .fd = is_pending(a) ? a->outer.out : -1, .events = POLLOUT },
 		[POLL_CONSOLE] = { .fd = ringside_console_fd(a->c), .events = ringside_console_events(a->c) },
 	};
@@ -344,6 +346,7 @@ void attach_run(struct ringside_console *c, const struct attach_options *options
 	*out = (struct attach_result){ 0 };
 	*a = (struct attach){ .c = c, .o = options, .result = out, .signals = -1, .keys_open = true };
 	outer_open(&a->outer);
+	a->follow = options->read_only && !a->outer.in_is_tty;
 	filter_init(&a->filter, FILTER_REPLAY);
 	a->filtered = a->outer.out_is_tty && !options->raw;
 

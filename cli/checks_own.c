@@ -151,7 +151,10 @@ static int is_static(const char *path)
 static void check_consoled(struct finding *f)
 {
 	char path[PATH_MAX];
-	if (!find_program("ringside-consoled", path, sizeof(path))) {
+	const char *given = getenv("RINGSIDE_CONSOLED");
+	if (given && *given)
+		snprintf(path, sizeof(path), "%s", given);
+	else if (!find_program("ringside-consoled", path, sizeof(path))) {
 		finding_set(f, CHECK_FAIL, "install ringside-consoled beside ringsided",
 		        "the console daemon was not found");
 		return;

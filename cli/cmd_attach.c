@@ -1,4 +1,5 @@
 /* cmd_attach.c - attach: a person at a console. */
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,6 +9,8 @@
 #include "cli/attach.h"
 #include "cli/command.h"
 #include "cli/show.h"
+
+#define LAST_WORD_MS 200
 
 struct attach_flags {
 	bool read_only, raw;
@@ -26,9 +29,13 @@ static const struct option_spec table[] = {
 	{ 0 },
 };
 
+/* The last word, unless the terminal takes nothing: then leaving matters more. */
 static void tell(const struct target *t, const char *what, uint64_t next_offset)
 {
-	fprintf(stderr, "%s[%s/%s %s next_offset=%llu]\n", isatty(STDERR_FILENO) ? "\r\n" : "", t->sandbox, t->console,
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	if (poll(&p, 1, LAST_WORD_MS) <= 0)
+		return;
+	fprintf(stderr, "%s[%s/%s %s next_offset=%llu]\n", isatty(STDERR_FILENO) ? "\n" : "", t->sandbox, t->console,
 	        what, (unsigned long long)next_offset);
 }
 
@@ -90,7 +97,9 @@ const struct command command_attach = {
 	.name = "attach",
 	.arguments = "[BOX/]NAME [--read-only] [--from N]",
 	.summary = "sit down at a console; Ctrl-] leaves it running",
-	.notes = "Status 0 when detached, else the console's own exit (128+n for a signal), 1 when it was lost.",
+	.notes = "Where standard input is no terminal it is sent as it is, and its end detaches; with --read-only it "
+	         "is not looked at.\n"
+	         "Status 0 when detached, else the console's own exit (128+n for a signal), 1 when it was lost.",
 	.options = table,
 	.options_size = sizeof(struct attach_flags),
 	.run = run_attach,

@@ -59,15 +59,25 @@ static const struct option_spec table[] = {
 /* Where bytes go that are not held. */
 struct stream {
 	struct write_out out;
+	uint64_t told_lost;
 	int error;
 };
+
+/* from: where the output goes on. */
+static void tell_loss(struct stream *s, uint64_t from, uint64_t lost_bytes)
+{
+	fprintf(stderr, "truncated from=%llu lost_bytes=%llu\n", (unsigned long long)from,
+	        (unsigned long long)lost_bytes);
+	s->told_lost += lost_bytes;
+}
 
 static int take_bytes(void *ctx, uint64_t offset, uint64_t lost_bytes, const void *bytes, size_t n)
 {
 	struct stream *s = ctx;
-	(void)offset;
-	if (lost_bytes)
+	if (lost_bytes) {
 		s->error = write_out_end(&s->out);
+		tell_loss(s, offset, lost_bytes);
+	}
 	if (!s->error)
 		s->error = write_out_bytes(&s->out, bytes, n);
 	return s->error;
@@ -132,9 +142,8 @@ static int read_lines(struct stream *s, const struct ringside_console *c, const 
 {
 	uint64_t kept_until = ringside_console_kept_until(c);
 	int r = write_out_end(&s->out);
-	if (a->lost_bytes)
-		fprintf(stderr, "truncated from=%llu lost_bytes=%llu\n", (unsigned long long)a->offset,
-		        (unsigned long long)a->lost_bytes);
+	if (a->lost_bytes > s->told_lost)
+		tell_loss(s, a->next_offset, a->lost_bytes - s->told_lost);
 	fprintf(stderr, "next_offset=%llu\n", (unsigned long long)a->next_offset);
 	if (a->state == RINGSIDE_CONSOLE_LOST && kept_until)
 		fprintf(stderr, "lost kept_until=%llu\n", (unsigned long long)kept_until);

@@ -122,11 +122,21 @@ static const struct option_spec *row_of(const struct option_spec *table, size_t 
 	return NULL;
 }
 
-static void complain(char *why, const char *fmt, const char *word)
+/* getopt(3) says which option it means in optopt: a letter, a row of ours, or 0 for a long one that it does not know.
+ */
+static bool complain(const struct option *longs, char **argv, const char *what, char *why)
 {
-	char shown[96];
+	char letter[] = { '-', (char)optopt, '\0' }, name[64], shown[96];
+	const char *word = optopt > 0 && optopt < LONG_BASE ? letter : argv[optind - 1];
+	for (const struct option *l = longs; optopt >= LONG_BASE && l->name; l++) {
+		if (l->val == optopt) {
+			snprintf(name, sizeof(name), "--%s", l->name);
+			word = name;
+		}
+	}
 	text_escape(shown, sizeof(shown), word, strlen(word));
-	snprintf(why, OPTION_WHY_BYTES, "%s%s", fmt, shown);
+	snprintf(why, OPTION_WHY_BYTES, "%s%s", what, shown);
+	return false;
 }
 
 static bool parse_own(const struct option_spec *table, int argc, char **argv, void *into, struct words *out, char *why)
@@ -150,14 +160,14 @@ static bool parse_own(const struct option_spec *table, int argc, char **argv, vo
 		} else if (value == VALUE_HELP || value == 'h') {
 			out->help = true;
 		} else if (value == ':') {
-			complain(why, "a value is missing after ", argv[optind - 1]);
-			return false;
+			return complain(longs, argv, "a value is missing after ", why);
 		} else {
 			const struct option_spec *o = value == '?' ? NULL : row_of(table, n, value);
-			if (!o) {
-				complain(why, "no such option here (a program's own go after --): ", argv[optind - 1]);
-				return false;
-			}
+			if (!o)
+				return complain(longs, argv,
+				        optopt >= LONG_BASE ? "no value is taken by "
+				                            : "no such option here (a program's own go after --): ",
+				        why);
 			if (!store(o, optarg, into, why))
 				return false;
 		}

@@ -11,7 +11,7 @@
 #include "wire/clock.h"
 #include "wire/fd.h"
 
-void reply_release(struct reply *r)
+void control_reply_release(struct control_reply *r)
 {
 	for (unsigned i = 0; i < FRAME_MAX_FDS; i++)
 		fd_close(&r->fds[i]);
@@ -20,13 +20,13 @@ void reply_release(struct reply *r)
 	r->message = NULL;
 }
 
-int call_lost(struct ringside *rs, int negative_errno, struct ringside_error *err)
+int control_lost(struct ringside *rs, int negative_errno, struct ringside_error *err)
 {
 	conn_free(rs->conn);
 	rs->conn = NULL;
 	if (negative_errno == -EPROTO)
-		return fail(err, RINGSIDE_PROTOCOL_ERROR, "ringsided sent something that is not of its protocol");
-	return fail(err, RINGSIDE_UNAVAILABLE,
+		return error_set(err, RINGSIDE_PROTOCOL_ERROR, "ringsided sent something that is not of its protocol");
+	return error_set(err, RINGSIDE_UNAVAILABLE,
 	        "the connection to ringsided is lost (it has ended or is being replaced); what was asked for may "
 	        "have been done or not");
 }
@@ -41,25 +41,25 @@ static uint64_t deadline_after(uint64_t ms, uint64_t extra_ms)
 
 static int timed_out(uint64_t ms, struct ringside_error *err)
 {
-	return fail(err, RINGSIDE_TIMEOUT,
+	return error_set(err, RINGSIDE_TIMEOUT,
 	        "ringsided has not answered for %llu s; what was asked for may still be done",
 	        (unsigned long long)(ms / 1000));
 }
 
 /* Unpacks the frame and takes its descriptors, so that none is left behind whatever the message is. */
-static int take_reply(struct conn *c, const struct frame *f, struct reply *out)
+static int take_reply(struct conn *c, const struct frame *f, struct control_reply *out)
 {
 	for (unsigned i = 0; i < FRAME_MAX_FDS; i++)
 		out->fds[i] = i < f->fds ? conn_take_fd(c, i) : -1;
 	out->message = f->type == FRAME_MESSAGE ? wire__control_reply__unpack(NULL, f->length, f->payload) : NULL;
 	if (out->message)
 		return 0;
-	reply_release(out);
+	control_reply_release(out);
 	return -EPROTO;
 }
 
 /* The next answer with the last request's id. */
-static int await_reply(struct ringside *rs, uint64_t extra_ms, struct reply *out, struct ringside_error *err)
+static int await_reply(struct ringside *rs, uint64_t extra_ms, struct control_reply *out, struct ringside_error *err)
 {
 	uint64_t deadline = deadline_after(rs->call_ms, extra_ms);
 	for (;;) {
@@ -70,46 +70,47 @@ static int await_reply(struct ringside *rs, uint64_t extra_ms, struct reply *out
 		if (r > 0)
 			r = take_reply(rs->conn, &f, out);
 		if (r < 0)
-			return call_lost(rs, r, err);
+			return control_lost(rs, r, err);
 		if (out->message->id == rs->last_id)
 			return 0;
-		reply_release(out);
+		control_reply_release(out);
 	}
 }
 
-static int check_reply(
-        struct ringside *rs, Wire__ControlReply__BodyCase expected, struct reply *out, struct ringside_error *err)
+static int check_reply(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct control_reply *out,
+        struct ringside_error *err)
 {
 	Wire__ControlReply *m = out->message;
 	int code = 0;
 	if (m->body_case == WIRE__CONTROL_REPLY__BODY_ERROR)
-		code = fail_wire(err, m->error);
+		code = error_wire(err, m->error);
 	else if (m->body_case != expected)
-		code = call_lost(rs, -EPROTO, err);
+		code = control_lost(rs, -EPROTO, err);
 	if (code)
-		reply_release(out);
+		control_reply_release(out);
 	return code;
 }
 
-int call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected, uint64_t extra_ms,
-        struct reply *out, struct ringside_error *err)
+int control_call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected,
+        uint64_t extra_ms, struct control_reply *out, struct ringside_error *err)
 {
 	if (!rs->conn)
-		return fail(err, RINGSIDE_UNAVAILABLE, "the connection to ringsided is lost");
+		return error_set(err, RINGSIDE_UNAVAILABLE, "the connection to ringsided is lost");
 	req->id = ++rs->last_id;
 	int r = conn_send_message(rs->conn, &req->base, NULL, 0);
 	if (r == -EMSGSIZE)
-		return fail(err, RINGSIDE_TOO_LARGE, "the request (arguments and environment) is over %u KiB",
+		return error_set(err, RINGSIDE_TOO_LARGE, "the request (arguments and environment) is over %u KiB",
 		        FRAME_MAX_PAYLOAD / 1024);
 	if (r == -ENOMEM)
-		return fail_memory(err);
+		return error_memory(err);
 	if (r < 0)
-		return call_lost(rs, r, err);
+		return control_lost(rs, r, err);
 	int code = await_reply(rs, extra_ms, out, err);
 	return code ? code : check_reply(rs, expected, out, err);
 }
 
-int call_more(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct reply *out, struct ringside_error *err)
+int control_call_more(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct control_reply *out,
+        struct ringside_error *err)
 {
 	int code = await_reply(rs, 0, out, err);
 	return code ? code : check_reply(rs, expected, out, err);

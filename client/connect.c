@@ -18,10 +18,8 @@
 #include "wire/sock.h"
 
 #define CONTROL_SOCKET "control.sock"
-#define START_ATTEMPTS 3 /* the first may meet the lock of a daemon that is leaving */
-#define RETRY_MIN_MS   1 /* between two looks at the socket, doubling */
-#define RETRY_MAX_MS   50
-#define LAST_CHANCE_MS 2000 /* after the last attempt has ended, for another's daemon to begin to serve */
+#define RETRY_MIN_MS   1 /* between two attempts, doubling */
+#define RETRY_MAX_MS   100
 
 static bool nobody_there(int r)
 {
@@ -73,14 +71,14 @@ static int hello(struct ringside *rs, struct ringside_error *err)
 	req.body_case = WIRE__CONTROL_REQUEST__BODY_HELLO;
 	req.hello = &body;
 
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_HELLO, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_HELLO, 0, &reply, err);
 	if (code)
 		return code;
 	uint32_t protocol = reply.message->hello->protocol;
-	reply_release(&reply);
+	control_reply_release(&reply);
 	if (protocol != CONTROL_PROTOCOL_VERSION)
-		return fail(err, RINGSIDE_NOT_SUPPORTED,
+		return error_set(err, RINGSIDE_NOT_SUPPORTED,
 		        "ringsided speaks protocol %u and this program %d: install them from one release", protocol,
 		        CONTROL_PROTOCOL_VERSION);
 	return 0;
@@ -92,16 +90,19 @@ static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
 	*again = false;
 	int r = open_conn(rs);
 	if (r == -EACCES)
-		return fail(
+		return error_set(
 		        err, RINGSIDE_PERMISSION_DENIED, "the socket in %s is another user's", rs->paths.runtime_dir);
 	if (r < 0) {
 		*again = nobody_there(r);
 		if (*again)
-			return fail(err, RINGSIDE_UNAVAILABLE, "ringsided is not running (no one serves %s/%s)",
+			return error_set(err, RINGSIDE_UNAVAILABLE, "ringsided is not running (no one serves %s/%s)",
 			        rs->paths.runtime_dir, CONTROL_SOCKET);
-		return fail_errno(err, r, rs->paths.runtime_dir);
+		return error_errno(err, r, rs->paths.runtime_dir);
 	}
+	uint64_t call_ms = rs->call_ms;
+	rs->call_ms = rs->connect_ms; /* a daemon that hangs is told before a request waits for it */
 	int code = hello(rs, err);
+	rs->call_ms = call_ms;
 	if (code) {
 		*again = rs->conn == NULL; /* dropped before the answer: it is leaving */
 		conn_free(rs->conn);
@@ -110,79 +111,28 @@ static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
 	return code;
 }
 
-/* Sleeps at most ms, less when the daemon that was started ends. Answers whether it has ended. */
-static bool daemon_ended(int pidfd, uint64_t ms)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-	return poll(&p, 1, (int)ms) > 0;
-}
-
-static int failed_to_start(struct ringside *rs, bool ended, struct ringside_error *err)
-{
-	char words[RINGSIDE_MESSAGE_BYTES / 2], log[PATH_MAX];
-	daemon_last_words(&rs->paths, words, sizeof(words));
-	daemon_log_path(&rs->paths, log, sizeof(log));
-	return fail(err, RINGSIDE_UNAVAILABLE, "ringsided %s%s%s (log: %.200s)",
-	        ended ? "ended right after its start" : "was started and does not answer", *words ? ": " : "", words,
-	        log);
-}
-
-/* What one start of the daemon has come to. */
-struct starting {
-	int pidfd;
-	int starts;
-	bool ended;
-	uint64_t ended_at;
-};
-
-/* Starts it (again) where none of ours is left. One that ended at once may have left for another's that is still
- * beginning to serve, so the last one's end is not the end of waiting. */
-static int start_if_none(struct ringside *rs, struct starting *s, struct ringside_error *err)
-{
-	if (!s->ended || s->starts == START_ATTEMPTS)
-		return 0;
-	fd_close(&s->pidfd);
-	int code = daemon_start(&rs->paths, &s->pidfd, err);
-	if (code)
-		return code;
-	s->starts++;
-	s->ended = false;
-	return 0;
-}
-
-static void pause_between(struct starting *s, uint64_t ms)
-{
-	if (s->ended) {
-		poll(NULL, 0, (int)ms);
-	} else if (daemon_ended(s->pidfd, ms)) {
-		s->ended = true;
-		s->ended_at = clock_mono_ms();
-	}
-}
-
-static bool worth_waiting(const struct starting *s, uint64_t deadline)
-{
-	uint64_t now = clock_mono_ms();
-	bool over = s->ended && s->starts == START_ATTEMPTS && now - s->ended_at > LAST_CHANCE_MS;
-	return now < deadline && !over;
-}
-
+/*
+ * Starts one and connects. A start that finds the lock taken is no failure: another one begins to serve right now (then
+ * the next attempt connects), or is leaving (then the next start succeeds).
+ */
 static int start_and_connect(struct ringside *rs, uint64_t deadline, struct ringside_error *err)
 {
-	struct starting s = { .pidfd = -1, .ended = true };
 	uint64_t pause = RETRY_MIN_MS;
-	bool again = true;
-	int code;
-	do {
-		code = start_if_none(rs, &s, err);
+	for (;;) {
+		bool again;
+		int code = daemon_start(deadline, err);
 		if (code)
-			break;
-		pause_between(&s, pause);
-		pause = pause * 2 < RETRY_MAX_MS ? pause * 2 : RETRY_MAX_MS;
+			return code;
 		code = attempt(rs, &again, err);
-	} while (code && again && worth_waiting(&s, deadline));
-	fd_close(&s.pidfd);
-	return code && again && s.starts > 0 ? failed_to_start(rs, s.ended, err) : code;
+		if (!code || !again)
+			return code;
+		if (clock_mono_ms() >= deadline)
+			return error_set(err, RINGSIDE_UNAVAILABLE,
+			        "ringsided was started and does not answer at %.200s/%s", rs->paths.runtime_dir,
+			        CONTROL_SOCKET);
+		poll(NULL, 0, (int)pause);
+		pause = pause * 2 < RETRY_MAX_MS ? pause * 2 : RETRY_MAX_MS;
+	}
 }
 
 static int connect_daemon(struct ringside *rs, struct ringside_error *err)
@@ -199,7 +149,7 @@ int ringside_open(const struct ringside_options *options, struct ringside **out,
 {
 	struct ringside *rs = calloc(1, sizeof(*rs));
 	if (!rs)
-		return fail_memory(err);
+		return error_memory(err);
 	const char *client = options && options->client ? options->client : "libringside";
 	strncpy(rs->client, client, sizeof(rs->client) - 1);
 	rs->no_start = options && options->no_start;
@@ -208,7 +158,7 @@ int ringside_open(const struct ringside_options *options, struct ringside **out,
 
 	int r = paths_find(&rs->paths);
 	int code =
-	        r < 0 ? fail_errno(err, r,
+	        r < 0 ? error_errno(err, r,
 	                        "cannot tell where Ringside's directories are (RINGSIDE_HOME, XDG_RUNTIME_DIR, HOME)")
 	              : connect_daemon(rs, err);
 	if (code) {

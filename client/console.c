@@ -35,7 +35,7 @@ int console_from_parts(struct ring *ring, struct ring *marks, int fd, const Wire
 		fd_close(&fd);
 		memory_free(m);
 		free(c);
-		return fail_errno(err, r, "cannot open the console");
+		return error_errno(err, r, "cannot open the console");
 	}
 	c->ring = ring;
 	c->marks = marks;
@@ -52,14 +52,14 @@ static int open_ring(int *fd, struct ring **out, struct ringside_error *err)
 	if (r == 0)
 		return 0;
 	if (r == -ENOMEM)
-		return fail_memory(err);
-	return fail(err, RINGSIDE_PROTOCOL_ERROR,
+		return error_memory(err);
+	return error_set(err, RINGSIDE_PROTOCOL_ERROR,
 	        "the console's output was handed over as something that is not a sealed ring (%s)",
 	        strerrordesc_np(-r));
 }
 
 static int open_parts(
-        struct reply *reply, const char *sandbox, struct ringside_console **out, struct ringside_error *err)
+        struct control_reply *reply, const char *sandbox, struct ringside_console **out, struct ringside_error *err)
 {
 	const Wire__OpenStreamReply *open = reply->message->open;
 	struct ring *ring = NULL, *marks = NULL;
@@ -67,7 +67,7 @@ static int open_parts(
 	if (!code && reply->fds[1] >= 0)
 		code = open_ring(&reply->fds[1], &marks, err);
 	if (!code && open->live && reply->fds[2] < 0)
-		code = fail(err, RINGSIDE_PROTOCOL_ERROR, "the console runs and came without a connection to it");
+		code = error_set(err, RINGSIDE_PROTOCOL_ERROR, "the console runs and came without a connection to it");
 	if (code) {
 		ring_free(ring);
 		ring_free(marks);
@@ -82,7 +82,7 @@ int ringside_console_open(struct ringside *rs, const char *sandbox, const char *
         struct ringside_console **out, struct ringside_error *err)
 {
 	if (!sandbox || !*sandbox || !name || !*name)
-		return fail(err, RINGSIDE_INVALID_ARGUMENT, "the sandbox or the console is missing");
+		return error_set(err, RINGSIDE_INVALID_ARGUMENT, "the sandbox or the console is missing");
 	Wire__OpenStream body = WIRE__OPEN_STREAM__INIT;
 	body.sandbox = (char *)(uintptr_t)sandbox;
 	body.name = (char *)(uintptr_t)name;
@@ -93,15 +93,15 @@ int ringside_console_open(struct ringside *rs, const char *sandbox, const char *
 	req.body_case = WIRE__CONTROL_REQUEST__BODY_OPEN;
 	req.open = &body;
 
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_OPEN, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_OPEN, 0, &reply, err);
 	if (code)
 		return code;
 	uint64_t kept_until = reply.message->open->kept_until;
 	code = open_parts(&reply, sandbox, out, err);
 	if (!code)
 		(*out)->kept_until = kept_until;
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
@@ -149,7 +149,7 @@ int ringside_console_read(const struct ringside_console *c, uint64_t from, void 
 	struct ring_span span;
 	int r = ring_read(c->ring, from, buf, max, &span);
 	if (r < 0)
-		return fail(err, RINGSIDE_OFFSET_OUT_OF_RANGE, "offset %llu is past the tail, which is at %llu",
+		return error_set(err, RINGSIDE_OFFSET_OUT_OF_RANGE, "offset %llu is past the tail, which is at %llu",
 		        (unsigned long long)from, (unsigned long long)ring_tail(c->ring));
 	*got = (struct ringside_span){
 		.offset = span.offset,
@@ -246,7 +246,7 @@ static unsigned take_reply(struct ringside_console *c, const Wire__StreamReply *
 			write_reply(c, NULL, m->error);
 			return RINGSIDE_HAS_WRITTEN;
 		}
-		fail_wire(&c->refusal, m->error);
+		error_wire(&c->refusal, m->error);
 		return RINGSIDE_HAS_REFUSED;
 	case WIRE__STREAM_REPLY__BODY_WRITE:
 		if (!to_write)

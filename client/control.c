@@ -23,7 +23,7 @@ static Wire__ControlRequest request(Wire__ControlRequest__BodyCase kind)
 
 static int missing(struct ringside_error *err, const char *what)
 {
-	return fail(err, RINGSIDE_INVALID_ARGUMENT, "%s is missing", what);
+	return error_set(err, RINGSIDE_INVALID_ARGUMENT, "%s is missing", what);
 }
 
 /* ---- The daemon ---- */
@@ -33,34 +33,34 @@ int ringside_status(struct ringside *rs, struct ringside_status **out, struct ri
 	Wire__StatusRequest body = WIRE__STATUS_REQUEST__INIT;
 	Wire__ControlRequest req = request(WIRE__CONTROL_REQUEST__BODY_STATUS);
 	req.status = &body;
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_STATUS, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_STATUS, 0, &reply, err);
 	if (code)
 		return code;
 	struct memory *m = memory_new(sizeof(**out));
 	if (!m || !convert_status(m, reply.message->status, memory_object(m))) {
 		memory_free(m);
-		code = fail_memory(err);
+		code = error_memory(err);
 	} else {
 		*out = memory_object(m);
 	}
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
 /* The daemon answers, then closes; until then a new one would find the lock taken. */
 static int await_end(struct ringside *rs, struct ringside_error *err)
 {
-	struct reply late;
+	struct control_reply late;
 	struct ringside_error lost;
 	for (;;) {
-		int code = call_more(rs, WIRE__CONTROL_REPLY__BODY_OK, &late, &lost);
+		int code = control_call_more(rs, WIRE__CONTROL_REPLY__BODY_OK, &late, &lost);
 		if (code == RINGSIDE_TIMEOUT)
-			return fail(err, RINGSIDE_TIMEOUT, "ringsided has said that it ends, and has not");
+			return error_set(err, RINGSIDE_TIMEOUT, "ringsided has said that it ends, and has not");
 		if (!rs->conn)
 			return 0;
 		if (!code)
-			reply_release(&late);
+			control_reply_release(&late);
 	}
 }
 
@@ -70,11 +70,11 @@ int ringside_down(struct ringside *rs, bool all, struct ringside_error *err)
 	body.all = all;
 	Wire__ControlRequest req = request(WIRE__CONTROL_REQUEST__BODY_DOWN);
 	req.down = &body;
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_OK, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_OK, 0, &reply, err);
 	if (code)
 		return code;
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return await_end(rs, err);
 }
 
@@ -84,8 +84,8 @@ int ringside_down(struct ringside *rs, bool all, struct ringside_error *err)
 static int call_sandbox(
         struct ringside *rs, Wire__ControlRequest *req, struct ringside_sandbox **out, struct ringside_error *err)
 {
-	struct reply reply;
-	int code = call(rs, req, WIRE__CONTROL_REPLY__BODY_SANDBOX, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, req, WIRE__CONTROL_REPLY__BODY_SANDBOX, 0, &reply, err);
 	if (code)
 		return code;
 	if (out) {
@@ -94,10 +94,10 @@ static int call_sandbox(
 			*out = memory_object(m);
 		} else {
 			memory_free(m);
-			code = fail_memory(err);
+			code = error_memory(err);
 		}
 	}
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
@@ -119,7 +119,7 @@ int ringside_create(struct ringside *rs, const struct ringside_create *spec, str
 	Wire__Label **list = calloc(spec->nlabels + 1, sizeof(*list));
 	int code;
 	if (!labels || !list) {
-		code = fail_memory(err);
+		code = error_memory(err);
 		goto out;
 	}
 	for (size_t i = 0; i < spec->nlabels; i++) {
@@ -175,21 +175,21 @@ static void replies_free(struct replies *all)
 	free(all->list);
 }
 
-static int keep_reply(struct replies *all, struct reply *reply, struct ringside_error *err)
+static int keep_reply(struct replies *all, struct control_reply *reply, struct ringside_error *err)
 {
 	Wire__ControlReply **list = NULL;
 	if (all->count < LIST_MAX_REPLIES)
 		list = reallocarray(all->list, all->count + 1, sizeof(*list));
 	if (!list) {
-		reply_release(reply);
-		return all->count < LIST_MAX_REPLIES
-		               ? fail_memory(err)
-		               : fail(err, RINGSIDE_TOO_LARGE, "the list came in over %d answers", LIST_MAX_REPLIES);
+		control_reply_release(reply);
+		return all->count < LIST_MAX_REPLIES ? error_memory(err)
+		                                     : error_set(err, RINGSIDE_TOO_LARGE,
+		                                               "the list came in over %d answers", LIST_MAX_REPLIES);
 	}
 	all->list = list;
 	all->list[all->count++] = reply->message;
 	reply->message = NULL;
-	reply_release(reply);
+	control_reply_release(reply);
 	return 0;
 }
 
@@ -197,16 +197,16 @@ static int keep_reply(struct replies *all, struct reply *reply, struct ringside_
 static int call_list(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected,
         struct replies *all, struct ringside_error *err)
 {
-	struct reply reply;
+	struct control_reply reply;
 	*all = (struct replies){ 0 };
-	int code = call(rs, req, expected, 0, &reply, err);
+	int code = control_call(rs, req, expected, 0, &reply, err);
 	while (!code) {
 		bool more = reply.message->more;
 		code = keep_reply(all, &reply, err);
 		if (!code && !more)
 			return 0;
 		if (!code)
-			code = call_more(rs, expected, &reply, err);
+			code = control_call_more(rs, expected, &reply, err);
 	}
 	replies_free(all);
 	return code;
@@ -237,7 +237,7 @@ int ringside_list(struct ringside *rs, bool all, struct ringside_sandboxes **out
 	replies_free(&replies);
 	if (!ok) {
 		memory_free(m);
-		return fail_memory(err);
+		return error_memory(err);
 	}
 	*out = list;
 	return 0;
@@ -271,7 +271,7 @@ int ringside_ps(struct ringside *rs, const char *sandbox, struct ringside_consol
 	replies_free(&replies);
 	if (!ok) {
 		memory_free(m);
-		return fail_memory(err);
+		return error_memory(err);
 	}
 	*out = list;
 	return 0;
@@ -284,8 +284,8 @@ static int call_start(
 {
 	Wire__ControlRequest req = request(WIRE__CONTROL_REQUEST__BODY_START);
 	req.start = body;
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_START, body->spec->observe_ms, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_START, body->spec->observe_ms, &reply, err);
 	if (code)
 		return code;
 	struct memory *m = memory_new(sizeof(**out));
@@ -293,9 +293,9 @@ static int call_start(
 		*out = memory_object(m);
 	} else {
 		memory_free(m);
-		code = fail_memory(err);
+		code = error_memory(err);
 	}
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
@@ -327,7 +327,7 @@ int ringside_start(struct ringside *rs, const char *sandbox, const char *name, c
 	body.sandbox = lend(sandbox);
 	body.spec = &w;
 	body.create_default = spec->create_default;
-	int code = (w.n_argv && !w.argv) || !env ? fail_memory(err) : call_start(rs, &body, out, err);
+	int code = (w.n_argv && !w.argv) || !env ? error_memory(err) : call_start(rs, &body, out, err);
 	free(w.argv);
 	env_messages_free(env);
 	return code;
@@ -337,8 +337,8 @@ int ringside_start(struct ringside *rs, const char *sandbox, const char *name, c
 static int call_console(
         struct ringside *rs, Wire__ControlRequest *req, struct ringside_console_info **out, struct ringside_error *err)
 {
-	struct reply reply;
-	int code = call(rs, req, WIRE__CONTROL_REPLY__BODY_CONSOLE, 0, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, req, WIRE__CONTROL_REPLY__BODY_CONSOLE, 0, &reply, err);
 	if (code)
 		return code;
 	if (out) {
@@ -348,10 +348,10 @@ static int call_console(
 			*out = memory_object(m);
 		} else {
 			memory_free(m);
-			code = fail_memory(err);
+			code = error_memory(err);
 		}
 	}
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
@@ -396,8 +396,8 @@ int ringside_console_end(struct ringside *rs, const char *sandbox, const char *n
 	body.grace_ms = body.has_grace ? grace_ms : 0;
 	Wire__ControlRequest req = request(WIRE__CONTROL_REQUEST__BODY_CLOSE);
 	req.close = &body;
-	struct reply reply;
-	int code = call(rs, &req, WIRE__CONTROL_REPLY__BODY_CLOSED, body.grace_ms, &reply, err);
+	struct control_reply reply;
+	int code = control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_CLOSED, body.grace_ms, &reply, err);
 	if (code)
 		return code;
 	struct memory *m = memory_new(sizeof(**out));
@@ -405,8 +405,8 @@ int ringside_console_end(struct ringside *rs, const char *sandbox, const char *n
 		*out = memory_object(m);
 	} else {
 		memory_free(m);
-		code = fail_memory(err);
+		code = error_memory(err);
 	}
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }

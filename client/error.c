@@ -23,7 +23,7 @@
 	static_assert(RINGSIDE_MARK_##name == (number), "ringside.h: enum ringside_mark_kind lacks " #name);
 #include "wire/codes.def"
 
-__attribute__((format(printf, 3, 0))) static int fail_v(
+__attribute__((format(printf, 3, 0))) static int error_set_v(
         struct ringside_error *err, int code, const char *fmt, va_list args)
 {
 	if (!err)
@@ -35,32 +35,32 @@ __attribute__((format(printf, 3, 0))) static int fail_v(
 	return code;
 }
 
-int fail(struct ringside_error *err, int code, const char *fmt, ...)
+int error_set(struct ringside_error *err, int code, const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	fail_v(err, code, fmt, args);
+	error_set_v(err, code, fmt, args);
 	va_end(args);
 	return code;
 }
 
-int fail_errno(struct ringside_error *err, int negative_errno, const char *what)
+int error_errno(struct ringside_error *err, int negative_errno, const char *what)
 {
 	int e = -negative_errno;
 	enum result code = result_from_errno(e);
-	return fail(err, code == RESULT_OK ? RINGSIDE_INTERNAL : (int)code, "%s: %s", what,
+	return error_set(err, code == RESULT_OK ? RINGSIDE_INTERNAL : (int)code, "%s: %s", what,
 	        strerrordesc_np(e) ? strerrordesc_np(e) : "unknown error");
 }
 
-int fail_memory(struct ringside_error *err)
+int error_memory(struct ringside_error *err)
 {
-	return fail(err, RINGSIDE_RESOURCE_LIMIT, "out of memory");
+	return error_set(err, RINGSIDE_RESOURCE_LIMIT, "out of memory");
 }
 
-int fail_wire(struct ringside_error *err, const Wire__Error *m)
+int error_wire(struct ringside_error *err, const Wire__Error *m)
 {
 	if (!m || m->code == RINGSIDE_OK)
-		return fail(err, RINGSIDE_PROTOCOL_ERROR, "the daemon sent an error without a code");
+		return error_set(err, RINGSIDE_PROTOCOL_ERROR, "the daemon sent an error without a code");
 	/* A newer daemon's code is told as such, but never as 0. */
 	int code = m->code <= INT32_MAX ? (int)m->code : RINGSIDE_INTERNAL;
 	if (!err)
@@ -68,7 +68,7 @@ int fail_wire(struct ringside_error *err, const Wire__Error *m)
 	char text[RINGSIDE_MESSAGE_BYTES];
 	const char *message = m->message && *m->message ? m->message : result_meaning(m->code);
 	text_escape(text, sizeof(text), message, strlen(message));
-	return fail(err, code, "%s", text);
+	return error_set(err, code, "%s", text);
 }
 
 const char *ringside_code_name(int code)

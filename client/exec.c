@@ -22,12 +22,12 @@ struct ringside_exec {
 static int exec_from_fd(int *fd, struct ringside_exec **out, struct ringside_error *err)
 {
 	if (*fd < 0)
-		return fail(err, RINGSIDE_PROTOCOL_ERROR, "the command's connection was not handed over");
+		return error_set(err, RINGSIDE_PROTOCOL_ERROR, "the command's connection was not handed over");
 	struct ringside_exec *x = calloc(1, sizeof(*x));
 	int r = x ? conn_new(*fd, STREAM_OUT_LIMIT, &x->conn) : -ENOMEM;
 	if (r < 0) {
 		free(x);
-		return fail_errno(err, r, "cannot open the command's connection");
+		return error_errno(err, r, "cannot open the command's connection");
 	}
 	fd_take(fd);
 	*out = x;
@@ -38,9 +38,9 @@ int ringside_exec_open(struct ringside *rs, const char *sandbox, const struct ri
         struct ringside_exec **out, struct ringside_error *err)
 {
 	if (!sandbox || !*sandbox)
-		return fail(err, RINGSIDE_INVALID_ARGUMENT, "the sandbox is missing");
+		return error_set(err, RINGSIDE_INVALID_ARGUMENT, "the sandbox is missing");
 	if (!spec->argv || !spec->argv[0])
-		return fail(err, RINGSIDE_INVALID_ARGUMENT, "the command is missing");
+		return error_set(err, RINGSIDE_INVALID_ARGUMENT, "the command is missing");
 	Wire__ExecSpec w = WIRE__EXEC_SPEC__INIT;
 	w.cwd = (char *)(uintptr_t)(spec->cwd ? spec->cwd : "");
 	w.stdin_stream = spec->stdin_stream;
@@ -60,14 +60,15 @@ int ringside_exec_open(struct ringside *rs, const char *sandbox, const struct ri
 	req.body_case = WIRE__CONTROL_REQUEST__BODY_EXEC;
 	req.exec = &body;
 
-	struct reply reply;
-	int code = w.argv && env ? call(rs, &req, WIRE__CONTROL_REPLY__BODY_OK, 0, &reply, err) : fail_memory(err);
+	struct control_reply reply;
+	int code = w.argv && env ? control_call(rs, &req, WIRE__CONTROL_REPLY__BODY_OK, 0, &reply, err)
+	                         : error_memory(err);
 	free(w.argv);
 	env_messages_free(env);
 	if (code)
 		return code;
 	code = exec_from_fd(&reply.fds[0], out, err);
-	reply_release(&reply);
+	control_reply_release(&reply);
 	return code;
 }
 
@@ -96,13 +97,13 @@ static int take_result(struct ringside_exec *x, const struct frame *f, struct ri
 {
 	Wire__ExecResult *w = wire__exec_result__unpack(NULL, f->length, f->payload);
 	if (!w)
-		return fail(err, RINGSIDE_PROTOCOL_ERROR, "the command's result cannot be read");
+		return error_set(err, RINGSIDE_PROTOCOL_ERROR, "the command's result cannot be read");
 	struct memory *m = memory_new(sizeof(*x->result));
 	bool ok = m && convert_exec_result(m, w, memory_object(m));
 	wire__exec_result__free_unpacked(w, NULL);
 	if (!ok) {
 		memory_free(m);
-		return fail_memory(err);
+		return error_memory(err);
 	}
 	x->result = memory_object(m);
 	return 0;
@@ -124,7 +125,7 @@ int ringside_exec_dispatch(struct ringside_exec *x, short revents, ringside_exec
 	int code = 0, r = 0;
 	*done = x->result != NULL;
 	if (!x->conn)
-		return *done ? 0 : fail(err, RINGSIDE_UNAVAILABLE, "the connection to the command was lost");
+		return *done ? 0 : error_set(err, RINGSIDE_UNAVAILABLE, "the connection to the command was lost");
 	if (revents & POLLOUT)
 		r = conn_flush(
 		        x->conn); /* a program that ended does not read: its result may be waiting all the same */
@@ -141,7 +142,7 @@ int ringside_exec_dispatch(struct ringside_exec *x, short revents, ringside_exec
 	}
 	*done = x->result != NULL;
 	if (!code && !*done && r < 0)
-		code = fail(err, RINGSIDE_UNAVAILABLE,
+		code = error_set(err, RINGSIDE_UNAVAILABLE,
 		        "the connection to the command was lost before it ended: what hosts it has died, or was "
 		        "closed");
 	if (*done || code) {
@@ -160,11 +161,11 @@ size_t ringside_exec_room(const struct ringside_exec *x)
 int ringside_exec_input(struct ringside_exec *x, const void *bytes, size_t n, struct ringside_error *err)
 {
 	if (!x->conn)
-		return fail(err, RINGSIDE_UNAVAILABLE, "the connection to the command was lost");
+		return error_set(err, RINGSIDE_UNAVAILABLE, "the connection to the command was lost");
 	int r = conn_send(x->conn, FRAME_DATA, CHANNEL_INPUT, bytes, n, NULL, 0);
 	if (r == -EPIPE || r == -ECONNRESET)
 		return 0; /* as to a program that has ended: its result, or the loss, is what comes next */
-	return r < 0 ? fail_errno(err, r, "cannot send input to the command") : 0;
+	return r < 0 ? error_errno(err, r, "cannot send input to the command") : 0;
 }
 
 const struct ringside_exec_result *ringside_exec_result(const struct ringside_exec *x)

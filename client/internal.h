@@ -25,11 +25,11 @@
 /* ---- error.c ---- */
 
 /* Describes code in *err (NULL: in nothing) and returns it. */
-int fail(struct ringside_error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-int fail_errno(struct ringside_error *err, int negative_errno, const char *what);
-int fail_memory(struct ringside_error *err);
+int error_set(struct ringside_error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int error_errno(struct ringside_error *err, int negative_errno, const char *what);
+int error_memory(struct ringside_error *err);
 /* What the peer says, escaped. m may be NULL: a peer that leaves its error out. */
-int fail_wire(struct ringside_error *err, const Wire__Error *m);
+int error_wire(struct ringside_error *err, const Wire__Error *m);
 
 /* ---- connect.c ---- */
 
@@ -45,32 +45,30 @@ struct ringside {
 
 /* ---- start_daemon.c ---- */
 
-/* Starts ringsided in a session of its own. *pidfd: readable once it has ended; -1 where the kernel has none. */
-int daemon_start(const struct paths *paths, int *pidfd, struct ringside_error *err);
-/* The last line of the daemon's log, escaped; "" when there is none. */
-void daemon_last_words(const struct paths *paths, char *out, size_t size);
-void daemon_log_path(const struct paths *paths, char *out, size_t size);
+/* Starts ringsided and waits until it serves, or has found that another one holds the lock. Deadline: clock_mono_ms().
+ */
+int daemon_start(uint64_t deadline, struct ringside_error *err);
 
 /* ---- call.c ---- */
 
 /* One answer, owned: release it. */
-struct reply {
+struct control_reply {
 	Wire__ControlReply *message;
 	int fds[FRAME_MAX_FDS]; /* -1: none; take by fd_take() */
 };
-void reply_release(struct reply *r);
+void control_reply_release(struct control_reply *r);
 
 /*
  * Sends req (its id is set here) and waits for the first answer, extra_ms longer than usual. An error of the daemon's
  * is the call's. expected: the body it must have.
  */
-int call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected, uint64_t extra_ms,
-        struct reply *out, struct ringside_error *err);
+int control_call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlReply__BodyCase expected,
+        uint64_t extra_ms, struct control_reply *out, struct ringside_error *err);
 /* The next answer to the same request, for lists. */
-int call_more(
-        struct ringside *rs, Wire__ControlReply__BodyCase expected, struct reply *out, struct ringside_error *err);
+int control_call_more(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct control_reply *out,
+        struct ringside_error *err);
 /* The connection is of no more use: forgets it and says so. */
-int call_lost(struct ringside *rs, int negative_errno, struct ringside_error *err);
+int control_lost(struct ringside *rs, int negative_errno, struct ringside_error *err);
 
 /* ---- convert.c: wire to public; false: out of memory. What comes from a peer may lack anything. ---- */
 

@@ -4,12 +4,13 @@
  *            run              start             valid      used
  *   window | … | looked back to | begun or new … | cut char | free …  |
  *
- * Soft partial matching at a pause: a whole match wins over one that could still grow, so that "\$ $" finds a prompt. Hard partial
- * matching where more is at hand: there `$` and `.*` at the end of a piece would else see an end that is none.
+ * Soft partial matching at a pause: a whole match wins over one that could still grow, so that "\$ $" finds a prompt.
+ * Hard partial matching where more is at hand: there `$` and `.*` at the end of a piece would else see an end that is
+ * none.
  *
- * The text is UTF-8 with other bytes in it. It is searched run by run of valid UTF-8, since PCRE2_MATCH_INVALID_UTF and partial matching
- * do not go together: it passes over whole matches at the end of a run (10.42). A character cut by the end of a piece is held back until
- * the rest of it is there.
+ * The text is UTF-8 with other bytes in it. It is searched run by run of valid UTF-8, since PCRE2_MATCH_INVALID_UTF and
+ * partial matching do not go together: it passes over whole matches at the end of a run (10.42). A character cut by the
+ * end of a piece is held back until the rest of it is there.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -46,14 +47,13 @@ static int compile(struct matcher *m, const char *pattern, struct ringside_error
 	const uint32_t common = PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
 	pcre2_compile_context *context = pcre2_compile_context_create(NULL);
 	if (!context)
-		return fail_memory(err);
+		return error_memory(err);
 	pcre2_set_newline(context, PCRE2_NEWLINE_ANYCRLF);
 	pcre2_set_max_pattern_length(context, PATTERN_MAX);
 	int number;
 	size_t at, n = strlen(pattern);
 	m->utf = true;
-	m->code = pcre2_compile(
-	        (PCRE2_SPTR)pattern, n, common | PCRE2_UTF, &number, &at, context);
+	m->code = pcre2_compile((PCRE2_SPTR)pattern, n, common | PCRE2_UTF, &number, &at, context);
 	if (!m->code && number <= PCRE2_ERROR_UTF8_ERR1 && number >= PCRE2_ERROR_UTF8_ERR21) {
 		m->utf = false; /* a pattern of other bytes is meant as bytes */
 		m->code = pcre2_compile((PCRE2_SPTR)pattern, n, common, &number, &at, context);
@@ -63,7 +63,7 @@ static int compile(struct matcher *m, const char *pattern, struct ringside_error
 		return 0;
 	char text[128] = "";
 	pcre2_get_error_message(number, (PCRE2_UCHAR *)text, sizeof(text));
-	return fail(
+	return error_set(
 	        err, RINGSIDE_INVALID_ARGUMENT, "the pattern is not a regular expression: %s, at byte %zu", text, at);
 }
 
@@ -72,7 +72,7 @@ static int set_limits(struct matcher *m, struct ringside_error *err)
 	m->context = pcre2_match_context_create(NULL);
 	m->data = pcre2_match_data_create(1, NULL); /* the whole match is all that is asked */
 	if (!m->context || !m->data)
-		return fail_memory(err);
+		return error_memory(err);
 	pcre2_set_match_limit(m->context, MATCH_LIMIT);
 	pcre2_set_depth_limit(m->context, DEPTH_LIMIT);
 	pcre2_set_heap_limit(m->context, HEAP_LIMIT_KIB);
@@ -81,7 +81,7 @@ static int set_limits(struct matcher *m, struct ringside_error *err)
 	/* One more, since a line's start and a word's edge look at the character before even where none is counted. */
 	m->lookbehind = ((size_t)characters + 1) * (m->utf ? UTF8_MAX : 1);
 	if (m->lookbehind > sizeof(m->window) / 4)
-		return fail(err, RINGSIDE_INVALID_ARGUMENT,
+		return error_set(err, RINGSIDE_INVALID_ARGUMENT,
 		        "the pattern looks back over %u characters: that is too far", characters);
 	return 0;
 }
@@ -90,7 +90,7 @@ int matcher_new(const char *pattern, struct matcher **out, struct ringside_error
 {
 	struct matcher *m = malloc(sizeof(*m));
 	if (!m)
-		return fail_memory(err);
+		return error_memory(err);
 	memset(m, 0, offsetof(struct matcher, window));
 	int code = compile(m, pattern, err);
 	if (!code)
@@ -145,9 +145,9 @@ static void drop_front(struct matcher *m, size_t n)
 }
 
 /*
- * What lies before the look-back of the place where the search goes on is not needed. It is moved out only when the free end gets
- * short, so that small pieces do not move the window each time. Where a match that has begun fills it, its older half is given up:
- * half, because a byte at a time would be scanned again for each byte.
+ * What lies before the look-back of the place where the search goes on is not needed. It is moved out only when the
+ * free end gets short, so that small pieces do not move the window each time. Where a match that has begun fills it,
+ * its older half is given up: half, because a byte at a time would be scanned again for each byte.
  */
 uint8_t *matcher_space(struct matcher *m, size_t *room)
 {
@@ -207,12 +207,12 @@ static int given_up(int r, struct ringside_error *err)
 	case PCRE2_ERROR_MATCHLIMIT:
 	case PCRE2_ERROR_DEPTHLIMIT:
 	case PCRE2_ERROR_HEAPLIMIT:
-		return fail(err, RINGSIDE_RESOURCE_LIMIT,
+		return error_set(err, RINGSIDE_RESOURCE_LIMIT,
 		        "the search was given up: on this output the pattern needs too much backtracking");
 	case PCRE2_ERROR_NOMEMORY:
-		return fail_memory(err);
+		return error_memory(err);
 	default:
-		return fail(err, RINGSIDE_INTERNAL, "the search failed (PCRE2 error %d)", r);
+		return error_set(err, RINGSIDE_INTERNAL, "the search failed (PCRE2 error %d)", r);
 	}
 }
 
@@ -228,7 +228,8 @@ static int search_run(struct matcher *m, bool goes_on, enum match_end end)
 		options |= PCRE2_NOTEOL;
 	else if (end != MATCH_FINAL)
 		options |= end == MATCH_MORE && !full ? PCRE2_PARTIAL_HARD : PCRE2_PARTIAL_SOFT;
-	return pcre2_match(m->code, m->window + m->run, m->valid - m->run, m->start - m->run, options, m->data, m->context);
+	return pcre2_match(
+	        m->code, m->window + m->run, m->valid - m->run, m->start - m->run, options, m->data, m->context);
 }
 
 static void take_hit(const struct matcher *m, uint64_t *offset, uint64_t *length)
@@ -239,7 +240,7 @@ static void take_hit(const struct matcher *m, uint64_t *offset, uint64_t *length
 }
 
 int matcher_scan(struct matcher *m, size_t n, enum match_end end, bool *found, uint64_t *offset, uint64_t *length,
-	struct ringside_error *err)
+        struct ringside_error *err)
 {
 	m->used += n;
 	*found = false;

@@ -1,29 +1,35 @@
 /*
- * ringside.h - libringside: sandboxes and their named consoles, for programs. Every front end stands on this and
- *nothing else.
+ * ringside.h - libringside: sandboxes and their named consoles, for programs. Every front end stands on this and on
+ * nothing else.
  *
  * Two kinds of object do the work:
  *
- *   struct ringside           one connection to the control daemon (ringsided), which is started when nobody serves. It
- *makes, lists and ends things. struct ringside_console   one console, opened: its output mapped into this process, and,
- *while its program runs, a direct connection to what hosts it. Reading is a copy in memory; with nothing new there is
- *no system call. It goes on when the control daemon dies or is replaced.
+ *   struct ringside           one connection to the control daemon (ringsided), which is started when nobody serves.
+ *                             It makes, lists and ends things.
+ *   struct ringside_console   one console, opened: its output mapped into this process, and, while its program runs, a
+ *                             direct connection to what hosts it. Reading is a copy in memory; with nothing new there
+ *                             is no system call. It goes on when the control daemon dies or is replaced.
  *
- * and struct ringside_exec is one command with separate streams, struct ringside_wait a read that waits for a
- *condition.
+ * and struct ringside_exec is one command with separate streams, struct ringside_wait a read that waits.
  *
  * Offsets    A console's output is one endless stream. An offset is the absolute position of a byte in it since the
- *very first: 64 bits, never reused, never going back, going on over restarts of the same name. [head, tail) is still
- *retained. Errors     Every call that can fail answers 0 (RINGSIDE_OK) or a code of enum ringside_code, and describes
- *it in *err, which may be NULL. Results come through out parameters, which are set on success alone, unless a call says
- *otherwise. Memory     Whatever a call hands out by pointer is one object, strings and arrays inside it included;
- *ringside_free() gives it back. Strings inside are never NULL unless said, and come from sandboxes: not trusted, to be
- *escaped before they are shown (ringside_escape()). Objects with a _close or a _free of their own are told at their
- *door. Threads    An object belongs to one thread at a time; different objects are independent of each other. No call
- *installs a signal handler, changes the signal mask or touches standard streams; writing to a dead peer raises no
- *SIGPIPE. Blocking   Calls on struct ringside wait for the answer (ringside_set_timeout()). Of struct ringside_console
- *and struct ringside_exec only those whose comment says "Waits" do. All descriptors are close-on-exec. Time Durations
- *are milliseconds of the monotonic clock; moments are milliseconds since 1970.
+ *            very first: 64 bits, never reused, never going back, going on over restarts of the same name. [head,
+ *            tail) is still retained.
+ * Errors     Every call that can fail answers 0 (RINGSIDE_OK) or a code of enum ringside_code, and describes it in
+ *            *err, which may be NULL. Results come through out parameters, set on success alone unless a call says
+ *            otherwise.
+ * Memory     Whatever a call hands out by pointer is one object, strings and arrays inside it included;
+ *            ringside_free() gives it back. Strings inside are never NULL unless said, and come from sandboxes: not
+ *            trusted, to be escaped before they are shown (ringside_escape()). What has a _close or a _free of its own
+ *            says so.
+ * Threads    An object belongs to one thread at a time; different objects are independent of each other. No call
+ *            installs a signal handler, changes the signal mask or touches standard streams; writing to a dead peer
+ *            raises no SIGPIPE.
+ * Blocking   Calls on struct ringside wait for the answer (ringside_set_timeout()). A front end with an event loop
+ *            gives them to a thread with a connection of its own. Of struct ringside_console and struct ringside_exec
+ *            only ringside_console_poll(), ringside_console_write() and ringside_read_wait() wait. All descriptors are
+ *            close-on-exec.
+ * Time       Durations are milliseconds of the monotonic clock; moments are milliseconds since 1970.
  *
  *	struct ringside *rs;
  *	struct ringside_console *c;
@@ -518,8 +524,8 @@ struct ringside_read_options {
 	 * PCRE2, over bytes: UTF-8 where the pattern is valid UTF-8, and output that is not never fails or ends the
 	 * search. ^ and $ match at lines (CR, LF or both). Matched over chunks and the ring's wrap as if over one text;
 	 * where the output has paused a match is taken as it stands, without waiting whether it could grow. The
-	 * answer's bytes end where the match ends. A pattern that needs too much backtracking, depth or memory ends the
-	 * read with resource_limit.
+	 * answer's bytes end where the match ends (a sink may have been given more before the match was decided). A
+	 * pattern that needs too much backtracking, depth or memory ends the read with resource_limit.
 	 */
 	const char *pattern;
 	uint64_t idle_ms;

@@ -1,37 +1,33 @@
 /*
- * start_daemon.c - finds ringsided and starts it so that it outlives this program: its own session, no terminal,
- * nobody's child.
+ * start_daemon.c - finds ringsided and starts it.
  *
- * Two forks: the daemon must not be a child of this program, which may be a dashboard that never waits for strangers
- * and would keep a zombie. Between the forks and the exec only what signal-safety(7) lists is called, since the caller
- * may have threads; path, arguments and descriptors are made before. What went wrong comes back as an errno on a
- * close-on-exec pipe, the pid before it. What the daemon says goes to its log in the state directory, made here because
- * its first words may be why it cannot start.
+ * ringsided goes to the background by itself: what is started here is a child that ends as soon as the daemon serves,
+ * status 0, or has found another one's lock, status 5, and says on standard error why it cannot. So nothing is left of
+ * it to be waited for, and its words are the error. Started by posix_spawn(3), since the caller may have threads; with
+ * no descriptor of the caller's, and fresh signals.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/internal.h"
+#include "wire/clock.h"
 #include "wire/fd.h"
 #include "wire/text.h"
 
-#define DAEMON   "ringsided"
-#define LOG_NAME "ringsided.log"
+#define DAEMON         "ringsided"
+#define STATUS_RUNNING 5   /* ringsided's: another one holds the lock */
+#define WORDS_BYTES    512 /* of what it says */
 
 extern char **environ;
-
-struct told {
-	pid_t pid; /* of the daemon; 0: none was made */
-	int error; /* errno of the step that failed; 0: the pid alone */
-};
 
 static bool executable(const char *path)
 {
@@ -75,163 +71,129 @@ static int find_daemon(char *out, size_t size, struct ringside_error *err)
 		int len = snprintf(out, size, "%s", given);
 		if (len > 0 && (size_t)len < size && executable(out))
 			return 0;
-		return fail(
+		return error_set(
 		        err, RINGSIDE_UNAVAILABLE, "RINGSIDE_DAEMON is not a program that can be run: %.200s", given);
 	}
 	if (beside_self(DAEMON, out, size) || beside_self("../libexec/ringside/" DAEMON, out, size) ||
 	        in_path(getenv("PATH"), out, size))
 		return 0;
-	return fail(err, RINGSIDE_UNAVAILABLE,
+	return error_set(err, RINGSIDE_UNAVAILABLE,
 	        "ringsided is not running, and no such program was found beside this one, in ../libexec/ringside or in "
 	        "PATH");
 }
 
-void daemon_log_path(const struct paths *paths, char *out, size_t size)
+/* Standard error to `words`, nothing else of the caller's. 0 or a positive errno, as posix_spawn(3) has it. */
+static int spawn(const char *path, int words, pid_t *pid)
 {
-	int n = snprintf(out, size, "%s/%s", paths->state_dir, LOG_NAME);
-	if (n < 0 || (size_t)n >= size)
-		*out = '\0';
-}
-
-static int open_log(const struct paths *paths, int *out, struct ringside_error *err)
-{
-	int dir = paths_make_private_dir(paths->state_dir);
-	if (dir < 0)
-		return fail_errno(err, dir, paths->state_dir);
-	*out = openat(dir, LOG_NAME, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int e = errno;
-	fd_close(&dir);
-	return *out < 0 ? fail_errno(err, -e, "cannot open ringsided's log") : 0;
-}
-
-/* ---- In the children: async-signal-safe only ---- */
-
-static void tell_and_leave(int report, pid_t pid, int error)
-{
-	struct told t = { .pid = pid, .error = error };
-	ssize_t n = write(report, &t, sizeof(t)); /* less than PIPE_BUF: whole or not at all */
-	_exit(n == (ssize_t)sizeof(t) ? 0 : 1);
-}
-
-static void fresh_signals(void)
-{
-	struct sigaction plain = { .sa_handler = SIG_DFL };
-	sigset_t none;
-	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &plain, NULL);
+	char name[] = DAEMON;
+	char *const argv[] = { name, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t all, none;
+	sigfillset(&all);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	int e = posix_spawn_file_actions_init(&actions);
+	if (e)
+		return e;
+	e = posix_spawnattr_init(&attributes);
+	if (e) {
+		posix_spawn_file_actions_destroy(&actions);
+		return e;
+	}
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setsigdefault(&attributes, &all);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	e = posix_spawn_file_actions_adddup2(&actions, words, STDERR_FILENO);
+	if (!e)
+		e = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (!e)
+		e = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	if (!e)
+		e = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+	if (!e)
+		e = posix_spawn(pid, path, &actions, &attributes, argv, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return e;
 }
 
-static void become_daemon(const char *path, char *const argv[], int log, int report)
+/* Reads what it says until it ends. false: the deadline came first. */
+static bool hear(int fd, uint64_t deadline, char *words, size_t size)
 {
-	struct told t = { .pid = getpid() };
-	fresh_signals();
-	umask(077);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || chdir("/") < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(log, 2) < 0)
-		tell_and_leave(report, 0, errno);
-	fd_close_from(3, &report, 1);
-	ssize_t n = write(report, &t, sizeof(t));
-	if (n == (ssize_t)sizeof(t))
-		execve(path, argv, environ);
-	tell_and_leave(report, 0, errno);
-}
-
-static void first_child(const char *path, char *const argv[], int log, int report)
-{
-	if (setsid() < 0)
-		tell_and_leave(report, 0, errno);
-	pid_t pid = fork();
-	if (pid < 0)
-		tell_and_leave(report, 0, errno);
-	if (pid == 0)
-		become_daemon(path, argv, log, report);
-	_exit(0);
-}
-
-/* ---- In this program ---- */
-
-/* Reads the pid, then either end of file (it has become the daemon) or an error. */
-static int await_exec(int report, pid_t *pid)
-{
-	struct told t;
-	*pid = 0;
+	size_t used = 0;
+	*words = '\0';
 	for (;;) {
-		ssize_t n = read(report, &t, sizeof(t));
-		if (n < 0 && errno == EINTR)
+		uint64_t now = clock_mono_ms();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int r = now < deadline ? poll(&p, 1, (int)(deadline - now)) : 0;
+		if (r < 0 && errno == EINTR)
 			continue;
-		if (n != (ssize_t)sizeof(t))
-			return *pid ? 0 : -ECHILD;
-		if (t.error)
-			return -t.error;
-		*pid = t.pid;
+		if (r <= 0)
+			return false;
+		char rest[64];
+		bool room = used + 1 < size;
+		ssize_t n = room ? read(fd, words + used, size - used - 1) : read(fd, rest, sizeof(rest));
+		if (n <= 0)
+			return true;
+		used += room ? (size_t)n : 0;
+		words[used] = '\0';
 	}
 }
 
-static int fork_daemon(const char *path, int log, pid_t *pid)
+/* Its exit status; -1 where it cannot be known: a caller that ignores SIGCHLD, or waits for every child, has taken it.
+ */
+static int reap(pid_t pid)
 {
-	char *const argv[] = { (char[]){ DAEMON }, NULL };
-	int report[2];
-	if (pipe2(report, O_CLOEXEC) < 0)
-		return -errno;
-	pid_t child = fork();
-	if (child < 0) {
-		int e = errno;
-		fd_close(&report[0]);
-		fd_close(&report[1]);
-		return -e;
-	}
-	if (child == 0)
-		first_child(path, argv, log, report[1]);
-	fd_close(&report[1]);
-	int r = await_exec(report[0], pid);
-	fd_close(&report[0]);
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
-	return r;
+	int status;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int daemon_start(const struct paths *paths, int *pidfd, struct ringside_error *err)
+static int judge(int status, const char *words, const char *path, struct ringside_error *err)
+{
+	char shown[WORDS_BYTES];
+	if (status == 0 || status == STATUS_RUNNING || status == -1)
+		return 0;
+	size_t n = strlen(words);
+	while (n > 0 && words[n - 1] == '\n')
+		n--;
+	text_escape(shown, sizeof(shown), words, n);
+	if (!*shown)
+		return error_set(
+		        err, RINGSIDE_UNAVAILABLE, "%.200s cannot start: it ended with status %d", path, status);
+	return error_set(err, RINGSIDE_UNAVAILABLE, "%.400s", shown);
+}
+
+static int start(const char *path, int *words, uint64_t deadline, struct ringside_error *err)
+{
+	char said[WORDS_BYTES];
+	pid_t pid;
+	int e = spawn(path, words[1], &pid);
+	fd_close(&words[1]);
+	if (e)
+		return error_set(err, RINGSIDE_UNAVAILABLE, "cannot start %.200s: %s", path, strerrordesc_np(e));
+	bool in_time = hear(words[0], deadline, said, sizeof(said));
+	if (!in_time)
+		kill(pid, SIGKILL);
+	int status = reap(pid);
+	if (!in_time)
+		return error_set(
+		        err, RINGSIDE_UNAVAILABLE, "%.200s was started and has not begun to serve in time", path);
+	return judge(status, said, path, err);
+}
+
+int daemon_start(uint64_t deadline, struct ringside_error *err)
 {
 	char path[PATH_MAX];
-	int log = -1;
-	pid_t pid = 0;
+	int words[2];
 	int code = find_daemon(path, sizeof(path), err);
-	if (!code)
-		code = open_log(paths, &log, err);
 	if (code)
 		return code;
-	int r = fork_daemon(path, log, &pid);
-	fd_close(&log);
-	if (r < 0)
-		return fail(err, RINGSIDE_UNAVAILABLE, "cannot start %.200s: %s", path,
-		        strerrordesc_np(-r) ? strerrordesc_np(-r) : "unknown error");
-	/* It may have ended already, and its number be anybody's: the descriptor is only used to sleep on. */
-	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	return 0;
-}
-
-void daemon_last_words(const struct paths *paths, char *out, size_t size)
-{
-	char path[PATH_MAX], tail[1024];
-	*out = '\0';
-	daemon_log_path(paths, path, sizeof(path));
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return;
-	struct stat st;
-	ssize_t n = -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		off_t from = st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0;
-		n = pread(fd, tail, sizeof(tail), from);
-	}
-	fd_close(&fd);
-	while (n > 0 && tail[n - 1] == '\n')
-		n--;
-	if (n <= 0)
-		return;
-	const char *line = memrchr(tail, '\n', (size_t)n);
-	line = line ? line + 1 : tail;
-	text_escape(out, size, line, (size_t)(tail + n - line));
+	if (pipe2(words, O_CLOEXEC) < 0)
+		return error_errno(err, -errno, "cannot start ringsided");
+	code = start(path, words, deadline, err);
+	fd_close(&words[0]);
+	return code;
 }

@@ -62,12 +62,12 @@ static int check_options(
 {
 	uint64_t tail = ringside_console_tail(c);
 	if (o->from > tail)
-		return fail(err, RINGSIDE_OFFSET_OUT_OF_RANGE, "offset %llu is past the tail, which is at %llu",
+		return error_set(err, RINGSIDE_OFFSET_OUT_OF_RANGE, "offset %llu is past the tail, which is at %llu",
 		        (unsigned long long)o->from, (unsigned long long)tail);
 	if ((o->until & RINGSIDE_UNTIL_MATCH) && !o->pattern)
-		return fail(err, RINGSIDE_INVALID_ARGUMENT, "a read until a match needs a pattern");
+		return error_set(err, RINGSIDE_INVALID_ARGUMENT, "a read until a match needs a pattern");
 	if (!o->sink && o->max > RINGSIDE_READ_MAX)
-		return fail(err, RINGSIDE_TOO_LARGE, "one answer holds at most %zu bytes", RINGSIDE_READ_MAX);
+		return error_set(err, RINGSIDE_TOO_LARGE, "one answer holds at most %zu bytes", RINGSIDE_READ_MAX);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ int wait_new_at(uint64_t now_ms, struct ringside_console *c, const struct ringsi
 		return code;
 	struct ringside_wait *w = calloc(1, sizeof(*w));
 	if (!w)
-		return fail_memory(err);
+		return error_memory(err);
 	w->c = c;
 	w->o = *options;
 	w->o.pattern = NULL;
@@ -95,7 +95,7 @@ int wait_new_at(uint64_t now_ms, struct ringside_console *c, const struct ringsi
 		if (!code)
 			matcher_restart(w->matcher, options->from);
 	} else if (!(w->chunk = malloc(CHUNK_BYTES))) {
-		code = fail_memory(err);
+		code = error_memory(err);
 	}
 	if (code) {
 		ringside_wait_free(w);
@@ -131,7 +131,7 @@ static int collect(struct collected *b, const void *bytes, size_t n, struct ring
 			capacity *= 2; /* ends: both are at most RINGSIDE_READ_MAX, see check_options() */
 		uint8_t *grown = realloc(b->bytes, capacity);
 		if (!grown)
-			return fail_memory(err);
+			return error_memory(err);
 		b->bytes = grown;
 		b->capacity = capacity;
 	}
@@ -174,13 +174,25 @@ static int give(struct ringside_wait *w, const uint8_t *bytes, uint64_t from, ui
 	if (!w->o.sink)
 		code = collect(&w->collected, bytes, n, err);
 	else if (w->o.sink(w->o.sink_ctx, from, w->to_tell, bytes, n))
-		code = fail(err, RINGSIDE_ABORTED, "the reader took no more");
+		code = error_set(err, RINGSIDE_ABORTED, "the reader took no more");
 	if (code)
 		return code;
 	w->to_tell = 0;
 	w->given += n;
 	w->given_to = from + n;
 	return 0;
+}
+
+/* A match ends the answer. It may have been decided by bytes that came after it, when those had been given already: an
+ * answer that holds its bytes is cut, a sink has had them. */
+static void take_back(struct ringside_wait *w, uint64_t end)
+{
+	if (w->o.sink || end >= w->given_to)
+		return;
+	uint64_t from = end > w->offset ? end : w->offset;
+	w->given -= w->given_to - from;
+	w->collected.size -= (size_t)(w->given_to - from);
+	w->given_to = from;
 }
 
 /* ---- One piece of the ring ---- */
@@ -193,7 +205,8 @@ static int copy_out(struct ringside_wait *w, const uint8_t **bytes, struct ring_
 	if (w->bounded && !w->matcher && w->stop - w->position < room)
 		room = (size_t)(w->stop - w->position);
 	if (ring_read(w->c->ring, w->position, to, room, span) < 0)
-		return fail(err, RINGSIDE_PROTOCOL_ERROR, "the console's tail went back: its host cannot be trusted");
+		return error_set(
+		        err, RINGSIDE_PROTOCOL_ERROR, "the console's tail went back: its host cannot be trusted");
 	if (span->lost_bytes && w->matcher) {
 		/* No match goes over a gap. The copy stands behind what is forgotten now. */
 		matcher_restart(w->matcher, span->offset);
@@ -227,12 +240,11 @@ static int take_piece(struct ringside_wait *w, struct ring_span *span, struct ri
 	code = search(w, n, ringside_console_tail(w->c) > w->position ? MATCH_MORE : MATCH_PAUSE, err);
 	if (code)
 		return code;
-	/* A match ends the answer. It may have been decided by bytes that came after it, when those before were given
-	 * long ago. */
-	uint64_t to = span->next_offset, match_to = w->match_offset + w->match_length;
-	if (w->matched && match_to < to)
-		to = match_to > span->offset ? match_to : span->offset;
-	return give(w, bytes, span->offset, to, err);
+	if (!w->matched)
+		return give(w, bytes, span->offset, span->next_offset, err);
+	uint64_t end = w->match_offset + w->match_length;
+	take_back(w, end);
+	return give(w, bytes, span->offset, end, err);
 }
 
 /* ---- Is it over? ---- */
@@ -278,6 +290,8 @@ static int is_over(struct ringside_wait *w, uint64_t now, bool ended, struct rin
 	bool all_read = w->position >= ringside_console_tail(w->c);
 	if (ended && all_read && w->matcher) {
 		*code = search(w, 0, MATCH_FINAL, err);
+		if (w->matched)
+			take_back(w, w->match_offset + w->match_length);
 		if (*code || w->matched)
 			return w->matched ? RINGSIDE_REASON_MATCH : 0;
 	}
@@ -295,7 +309,7 @@ static int answer(struct ringside_wait *w, int reason, struct ringside_answer **
 	struct memory *m = memory_new(sizeof(**out));
 	if (!m || (w->collected.bytes && !memory_adopt(m, w->collected.bytes))) {
 		memory_free(m);
-		return fail_memory(err);
+		return error_memory(err);
 	}
 	struct ringside_answer *a = memory_object(m);
 	*a = (struct ringside_answer){
@@ -320,7 +334,7 @@ static int answer(struct ringside_wait *w, int reason, struct ringside_answer **
 	}
 	if (!a->exit.name) {
 		memory_free(m);
-		return fail_memory(err);
+		return error_memory(err);
 	}
 	*out = a;
 	return 0;

@@ -55,9 +55,9 @@ void write_reply(struct ringside_console *c, const Wire__WriteReply *r, const Wi
 		e = r->error;
 	}
 	if (e)
-		fail_wire(&w->error, e);
+		error_wire(&w->error, e);
 	else if (!r)
-		fail(&w->error, RINGSIDE_UNAVAILABLE,
+		error_set(&w->error, RINGSIDE_UNAVAILABLE,
 		        "the connection to the console was lost; how much of the input was taken is not known");
 }
 
@@ -65,9 +65,9 @@ int ringside_console_write_begin(struct ringside_console *c, const void *bytes, 
         const struct ringside_write_options *options, struct ringside_error *err)
 {
 	if (c->write.id)
-		return fail(err, RINGSIDE_BUSY, "another write on this console has not been answered yet");
+		return error_set(err, RINGSIDE_BUSY, "another write on this console has not been answered yet");
 	if (!c->conn || c->ended)
-		return fail(err, RINGSIDE_NOT_RUNNING, "the console has ended");
+		return error_set(err, RINGSIDE_NOT_RUNNING, "the console has ended");
 	c->write = (struct pending_write){
 		.bytes = bytes,
 		.size = n,
@@ -79,7 +79,7 @@ int ringside_console_write_begin(struct ringside_console *c, const void *bytes, 
 		write_pump(c);
 	} else if (send_chunk(c, 0) < 0) { /* no bytes: asks where the tail is when a write's turn comes */
 		c->write.id = 0;
-		return fail(err, RINGSIDE_BUSY, "the connection to the console takes nothing now");
+		return error_set(err, RINGSIDE_BUSY, "the connection to the console takes nothing now");
 	}
 	return 0;
 }
@@ -88,7 +88,7 @@ int ringside_console_write_end(struct ringside_console *c, struct ringside_writt
 {
 	struct pending_write *w = &c->write;
 	if (!w->id || !w->answered)
-		return fail(err, RINGSIDE_BUSY, "the write is not answered yet");
+		return error_set(err, RINGSIDE_BUSY, "the write is not answered yet");
 	*out = w->written;
 	int code = w->error.code;
 	if (code && err)
@@ -115,6 +115,6 @@ int ringside_console_write(struct ringside_console *c, const void *bytes, size_t
 		return ringside_console_write_end(c, out, err);
 	c->write.id = 0;
 	console_gone(c);
-	return fail(err, RINGSIDE_TIMEOUT,
+	return error_set(err, RINGSIDE_TIMEOUT,
 	        "the console daemon has not answered; how much of the input was taken is not known");
 }

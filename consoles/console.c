@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "consoles/program.h"
+#include "consoles/idle.h"
 #include "consoles/marks.h"
+#include "consoles/program.h"
 #include "consoles/pty.h"
 #include "consoles/terminal.h"
 #include "wire/clock.h"
@@ -18,19 +19,20 @@
 #define COLS_DEFAULT 80
 #define ROWS_DEFAULT 24
 #define ENDERS_MAX   64 /* who wait for one console's end */
+#define END_RETRY_MS 1000 /* where there was no memory to end an idle one */
 
 struct console {
-	uv_timer_t idle_timer; /* its close callback frees the console */
+	struct idle idle; /* first: its timer's close callback frees the console */
 	const struct consoled *daemon;
 	const struct console_handler *handler;
 	void *ctx;
 	struct console_facts facts;
 
 	struct program program; /* while it is starting */
-	int slave;            /* while it is starting: without it the terminal would hang up before it begins */
-	bool starting, gap;
+	int slave;              /* while it is starting: without it the terminal would hang up before it begins */
+	bool starting;
 
-	struct ring *ring, *marks;
+	struct scrollback scrollback;
 	struct terminal *terminal; /* NULL once it has EXITED, as is input */
 	struct input *input;
 	struct process *process; /* NULL once nothing of it is left */
@@ -38,7 +40,6 @@ struct console {
 
 	struct followers followers;
 	struct follower *sized_by; /* whose size it has; NULL: nobody's who is still here */
-	uint64_t last_active;      /* on the loop's clock */
 
 	unsigned enders; /* calls of console_end() that wait for their receipt */
 	const char *end_reason;
@@ -50,31 +51,6 @@ static void log_name(const struct console *c, const char *what)
 	log_info(c->daemon->options.sandbox, c->facts.name, "%s", what);
 }
 
-/* ---- Idle ---- */
-
-static void on_idle_timer(uv_timer_t *timer);
-
-static uint64_t loop_now(const struct console *c)
-{
-	return uv_now(c->daemon->loop);
-}
-
-static uint64_t idle_ms(const struct console *c)
-{
-	if (c->facts.state != CONSOLE_RUNNING || c->followers.attached > 0)
-		return 0;
-	return loop_now(c) - c->last_active;
-}
-
-/* Activity only notes the time; the timer finds out when it fires whether it was long enough ago. */
-static void arm_idle_timer(struct console *c)
-{
-	uint64_t ttl = c->facts.idle_ttl_ms, idle = idle_ms(c);
-
-	if (ttl > 0 && c->facts.state == CONSOLE_RUNNING && c->followers.attached == 0)
-		uv_timer_start(&c->idle_timer, on_idle_timer, idle < ttl ? ttl - idle : 0, 0);
-}
-
 static void ended_idle(struct console *c, const struct process_receipt *r, void *ctx)
 {
 	(void)c;
@@ -82,16 +58,9 @@ static void ended_idle(struct console *c, const struct process_receipt *r, void 
 	(void)ctx;
 }
 
-static void on_idle_timer(uv_timer_t *timer)
+static bool on_idle(struct idle *i)
 {
-	struct console *c = timer->data;
-
-	if (c->followers.attached > 0)
-		return; /* armed again when the last of them leaves */
-	if (idle_ms(c) < c->facts.idle_ttl_ms)
-		arm_idle_timer(c);
-	else
-		(void)console_end(c, PROCESS_GRACE_MS, "idle", ended_idle, NULL);
+	return console_end((struct console *)i, PROCESS_GRACE_MS, "idle", ended_idle, NULL) == RESULT_OK;
 }
 
 /* ---- What happens to it ---- */
@@ -100,8 +69,8 @@ static void on_output(void *ctx)
 {
 	struct console *c = ctx;
 
-	c->last_active = loop_now(c);
-	followers_tail(&c->followers, ring_tail(c->ring));
+	idle_touch(&c->idle);
+	followers_tail(&c->followers, ring_tail(c->scrollback.ring));
 }
 
 static void on_room(void *ctx)
@@ -124,14 +93,13 @@ static void on_started(struct process *p, pid_t pid, uint64_t start_time, void *
 	program_release(&c->program);
 	f->pid = (uint32_t)pid;
 	f->pid_start_time = start_time;
-	if (c->gap)
-		marks_add(c->marks, MARK_GAP, f->start_offset, f->incarnation, 0, 0);
-	marks_add(c->marks, MARK_START, f->start_offset, f->incarnation, f->incarnation, f->pid);
-	marks_add(c->marks, MARK_RESIZE, f->start_offset, f->incarnation, f->cols, f->rows);
+	if (c->scrollback.gap)
+		marks_add(c->scrollback.marks, MARK_GAP, c->scrollback.start, f->incarnation, 0, 0);
+	marks_add(c->scrollback.marks, MARK_START, c->scrollback.start, f->incarnation, f->incarnation, f->pid);
+	marks_add(c->scrollback.marks, MARK_RESIZE, c->scrollback.start, f->incarnation, f->cols, f->rows);
 	terminal_listen(c->terminal);
 	input_pump(c->input);
-	c->last_active = loop_now(c);
-	arm_idle_timer(c);
+	idle_start(&c->idle);
 	log_name(c, "started");
 	c->handler->on_started(c, c->ctx);
 }
@@ -144,7 +112,7 @@ static void become_exited(struct console *c, const char *reason)
 	c->facts.state = CONSOLE_EXITED;
 	c->facts.ended_at_ms = clock_wall_ms();
 	c->facts.reason = reason;
-	uv_timer_stop(&c->idle_timer);
+	idle_stop(&c->idle);
 	input_free(c->input, RESULT_NOT_RUNNING);
 	c->input = NULL;
 	info_fill(&m, console_facts(c));
@@ -185,7 +153,7 @@ static void on_exited(struct process *p, const struct process_exit *e, void *ctx
 	(void)p;
 	terminal_drain(c->terminal, EXIT_DRAIN);
 	c->facts.exit = *e;
-	marks_add(c->marks, MARK_EXIT, ring_tail(c->ring), c->facts.incarnation,
+	marks_add(c->scrollback.marks, MARK_EXIT, ring_tail(c->scrollback.ring), c->facts.incarnation,
 	        e->signal ? 128 + e->signal : e->code, e->signal);
 	become_exited(c, reason);
 	log_name(c, reason);
@@ -252,24 +220,13 @@ static int set_facts(struct console *c, const Wire__ConsoleSpec *spec, const str
 	return f->argv && f->cwd ? 0 : -ENOMEM;
 }
 
-/* The ring goes on where the earlier incarnation ended. One whose host was lost goes on where custody says, after a gap. */
 static int make_rings(struct console *c, const Wire__ConsoleSpec *spec, const struct console *earlier)
 {
 	size_t capacity = (size_t)(spec->ring_bytes ? spec->ring_bytes : c->daemon->ring_bytes);
-	char name[NAME_MAX_BYTES + 16] = "ringside-";
-	int err;
 
-	strcat(name, c->facts.name);
-	c->gap = spec->start_offset > (earlier ? ring_tail(earlier->ring) : 0);
-	if (earlier && !c->gap)
-		err = ring_carry_on(name, capacity, earlier->ring, &c->ring);
-	else
-		err = ring_create(name, capacity, spec->start_offset, &c->ring);
-	if (err < 0)
-		return err;
-	c->facts.start_offset = ring_tail(c->ring);
 	c->facts.ring_bytes = capacity;
-	return marks_new(earlier ? earlier->marks : NULL, &c->marks);
+	return scrollback_init(
+	        &c->scrollback, c->facts.name, capacity, spec->start_offset, earlier ? &earlier->scrollback : NULL);
 }
 
 static int make_terminal(struct console *c)
@@ -278,12 +235,12 @@ static int make_terminal(struct console *c)
 
 	if (err < 0)
 		return err;
-	err = terminal_new(c->daemon->loop, master, c->ring, &terminal_handler, c, &c->terminal);
+	err = terminal_new(c->daemon->loop, master, c->scrollback.ring, &terminal_handler, c, &c->terminal);
 	if (err < 0) {
 		fd_close(&master);
 		return err;
 	}
-	return input_new(c->daemon->loop, c->terminal, c->ring, &c->input);
+	return input_new(c->daemon->loop, c->terminal, c->scrollback.ring, &c->input);
 }
 
 static int make_process(struct console *c)
@@ -312,7 +269,8 @@ static int refuse(struct failure *why, const char *step, int err)
 	        err == -ENOSPC ? "the system has no more (kernel.pty.max)" : strerror(-err));
 }
 
-static int make_parts(struct console *c, const Wire__ConsoleSpec *spec, const struct console *earlier, struct failure *why)
+static int make_parts(
+        struct console *c, const Wire__ConsoleSpec *spec, const struct console *earlier, struct failure *why)
 {
 	int err = set_facts(c, spec, earlier);
 
@@ -340,14 +298,14 @@ int console_new(const struct consoled *d, const Wire__ConsoleSpec *spec, struct 
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return failure_set(why, RESULT_RESOURCE_LIMIT, "out of memory");
-	(void)uv_timer_init(d->loop, &c->idle_timer); /* cannot fail */
-	c->idle_timer.data = c;
+	idle_init(&c->idle, d->loop, spec->idle_ttl_ms, on_idle);
+	c->idle.timer.data = c;
 	c->daemon = d;
 	c->handler = handler;
 	c->ctx = ctx;
 	c->slave = -1;
 	c->starting = true;
-	c->last_active = loop_now(c);
+	idle_touch(&c->idle);
 	if (program_prepare(&d->options, spec, &c->program, why) < 0 || make_parts(c, spec, earlier, why) < 0) {
 		console_free(c);
 		return -1;
@@ -374,9 +332,8 @@ static void release(struct console *c)
 	terminal_close(c->terminal);
 	fd_close(&c->slave);
 	program_release(&c->program);
-	ring_free(c->ring);
-	ring_free(c->marks);
-	uv_close((uv_handle_t *)&c->idle_timer, on_timer_closed);
+	scrollback_release(&c->scrollback);
+	uv_close((uv_handle_t *)&c->idle.timer, on_timer_closed);
 }
 
 void console_free(struct console *c)
@@ -407,14 +364,14 @@ bool console_is_starting(const struct console *c)
 
 uint64_t console_tail(const struct console *c)
 {
-	return ring_tail(c->ring);
+	return ring_tail(c->scrollback.ring);
 }
 
 const struct console_facts *console_facts(struct console *c)
 {
-	c->facts.head_offset = ring_head(c->ring);
-	c->facts.tail_offset = ring_tail(c->ring);
-	c->facts.idle_ms = idle_ms(c);
+	c->facts.head_offset = ring_head(c->scrollback.ring);
+	c->facts.tail_offset = ring_tail(c->scrollback.ring);
+	c->facts.idle_ms = idle_ms(&c->idle);
 	c->facts.clients = c->followers.attached;
 	return &c->facts;
 }
@@ -429,27 +386,9 @@ struct input *console_input(struct console *c)
 	return c->input;
 }
 
-unsigned console_fds(const struct console *c, int out[2])
+struct scrollback *console_scrollback(struct console *c)
 {
-	out[0] = ring_fd(c->ring);
-	out[1] = ring_fd(c->marks);
-	return out[0] >= 0 && out[1] >= 0 ? 2 : 0;
-}
-
-void console_close_fds(struct console *c)
-{
-	ring_close_fd(c->ring);
-	ring_close_fd(c->marks);
-}
-
-size_t console_newest_output(const struct console *c, void *buf, size_t max)
-{
-	uint64_t tail = ring_tail(c->ring), from = c->facts.start_offset;
-	struct ring_span got;
-
-	if (tail - from > max)
-		from = tail - max;
-	return ring_read(c->ring, from, buf, max, &got) == 0 ? (size_t)(got.next_offset - got.offset) : 0;
+	return &c->scrollback;
 }
 
 /* ---- Followers and size ---- */
@@ -465,7 +404,7 @@ static enum result apply_size(struct console *c, uint16_t cols, uint16_t rows)
 	f->cols = cols;
 	f->rows = rows;
 	if (!c->starting) /* its first marks say the size it starts with */
-		marks_add(c->marks, MARK_RESIZE, ring_tail(c->ring), f->incarnation, cols, rows);
+		marks_add(c->scrollback.marks, MARK_RESIZE, ring_tail(c->scrollback.ring), f->incarnation, cols, rows);
 	followers_size(&c->followers, cols, rows);
 	c->handler->on_changed(c, c->ctx);
 	return RESULT_OK;
@@ -474,6 +413,7 @@ static enum result apply_size(struct console *c, uint16_t cols, uint16_t rows)
 void console_follow(struct console *c, struct follower *f)
 {
 	followers_add(&c->followers, f);
+	idle_attached(&c->idle, c->followers.attached > 0);
 }
 
 void console_unfollow(struct console *c, struct follower *f)
@@ -481,15 +421,12 @@ void console_unfollow(struct console *c, struct follower *f)
 	followers_del(f);
 	if (c->sized_by == f)
 		c->sized_by = NULL;
-	if (f->attached && c->followers.attached == 0) {
-		c->last_active = loop_now(c);
-		arm_idle_timer(c);
-	}
+	idle_attached(&c->idle, c->followers.attached > 0);
 }
 
 void console_touched_by(struct console *c, struct follower *f)
 {
-	c->last_active = loop_now(c);
+	idle_touch(&c->idle);
 	if (c->facts.state != CONSOLE_RUNNING || !f->attached || f->cols == 0 || c->sized_by == f)
 		return;
 	c->sized_by = f;
@@ -502,7 +439,7 @@ enum result console_resize(struct console *c, struct follower *f, uint32_t cols,
 		return RESULT_INVALID_ARGUMENT;
 	if (c->facts.state != CONSOLE_RUNNING)
 		return RESULT_NOT_RUNNING;
-	c->last_active = loop_now(c);
+	idle_touch(&c->idle);
 	if (f) {
 		f->cols = (uint16_t)cols;
 		f->rows = (uint16_t)rows;

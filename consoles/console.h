@@ -4,10 +4,10 @@
  *   console_new ── STARTING ──on_started── RUNNING ──on_ended── EXITED ── console_free
  *                     └─────on_failed: free it
  *
- * STARTING is told as RUNNING: the name is taken, streams may be opened, nothing has been read yet. When the program has been
- * reaped, the terminal is read until it is empty, hung up or has given EXIT_DRAIN bytes more; then the EXIT mark is made, the
- * state is EXITED, followers and owner are told, and the terminal is closed. Nobody hears of the end before the last byte is
- * published, and a background child that still has the terminal delays nothing.
+ * STARTING is told as RUNNING: the name is taken, streams may be opened, nothing has been read yet. When the program
+ * has been reaped, the terminal is read until it is empty, hung up or has given EXIT_DRAIN bytes more; then the EXIT
+ * mark is made, the state is EXITED, followers and owner are told, and the terminal is closed. Nobody hears of the end
+ * before the last byte is published, and a background child that still has the terminal delays nothing.
  *
  * What the program left behind stays under its keeper until console_end(), the daemon's end, or its own.
  */
@@ -23,7 +23,7 @@
 #include "consoles/info.h"
 #include "consoles/input.h"
 #include "consoles/process.h"
-#include "ring/ring.h"
+#include "consoles/scrollback.h"
 #include "wire/wire.h"
 
 #define EXIT_DRAIN ((size_t)16 * 1024) /* a pty holds less than this when its program ends */
@@ -39,8 +39,8 @@ struct console_handler {
 };
 
 /*
- * Starts spec, whose name has been checked. earlier: the ended console of that name, or NULL; its ring is copied, it stays the
- * caller's. 0 and *out, or -1 and *why, with nothing left behind.
+ * Starts spec, whose name has been checked. earlier: the ended console of that name, or NULL; its ring is copied, it
+ * stays the caller's. 0 and *out, or -1 and *why, with nothing left behind.
  */
 int console_new(const struct consoled *d, const Wire__ConsoleSpec *spec, struct console *earlier,
         const struct console_handler *handler, void *ctx, struct console **out, struct failure *why);
@@ -63,7 +63,8 @@ uint64_t console_tail(const struct console *c);
 /* NULL once it has EXITED. */
 struct input *console_input(struct console *c);
 
-/* f has typed or written: it is not idle, and where f is attached with a size of its own, that is the size from now on. */
+/* f has typed or written: it is not idle, and where f is attached with a size of its own, that is the size from now on.
+ */
 void console_touched_by(struct console *c, struct follower *f);
 
 /* f (NULL: nobody attached) wants this size. RESULT_OK, RESULT_NOT_RUNNING, RESULT_INVALID_ARGUMENT: out of bounds. */
@@ -74,19 +75,13 @@ enum result console_signal(struct console *c, uint32_t sig);
 
 /* ---- Ending ---- */
 
-/* Calls done once with the receipt: when nothing of it is left, or what is left survives. At once (before this returns) where
- * nothing is left already. reason: a literal, for the record. RESULT_OK; or RESULT_RESOURCE_LIMIT or RESULT_BUSY (many wait
- * for it already), and no call. */
+/* Calls done once with the receipt: when nothing of it is left, or what is left survives. At once (before this returns)
+ * where nothing is left already. reason: a literal, for the record. RESULT_OK; or RESULT_RESOURCE_LIMIT or RESULT_BUSY
+ * (many wait for it already), and no call. */
 typedef void console_end_cb(struct console *c, const struct process_receipt *r, void *ctx);
 enum result console_end(struct console *c, uint64_t grace_ms, const char *reason, console_end_cb *done, void *ctx);
 
-/* ---- Memory ---- */
-
-/* Descriptors of ring and marks: 2, or 0 after console_close_fds(). */
-unsigned console_fds(const struct console *c, int out[2]);
-void console_close_fds(struct console *c);
-
-/* The newest bytes that this incarnation printed, at most max. Returns their number. */
-size_t console_newest_output(const struct console *c, void *buf, size_t max);
+/* Its rings, for as long as it is not freed. */
+struct scrollback *console_scrollback(struct console *c);
 
 #endif

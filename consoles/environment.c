@@ -44,7 +44,8 @@ static int check(const Wire__EnvVar *v, struct failure *why)
 
 	text_escape(shown, sizeof(shown), v->name, strlen(v->name));
 	if (!env_name_valid(v->name))
-		return failure_set(why, RESULT_INVALID_ARGUMENT, "'%s' is not a name for an environment variable", shown);
+		return failure_set(
+		        why, RESULT_INVALID_ARGUMENT, "'%s' is not a name for an environment variable", shown);
 	if (v->value.len > 0 && memchr(v->value.data, '\0', v->value.len))
 		return failure_set(why, RESULT_INVALID_ARGUMENT, "the value of %s has a NUL byte", shown);
 	return 0;
@@ -103,7 +104,9 @@ int environment_build(const struct options *o, Wire__EnvVar *const *add, size_t 
 		base_variables(o, list);
 		for (size_t i = 0; i < n_add; i++)
 			put(list, &count,
-			        (struct variable){ .name = add[i]->name, .value = add[i]->value.data, .length = add[i]->value.len });
+			        (struct variable){ .name = add[i]->name,
+			                .value = add[i]->value.data,
+			                .length = add[i]->value.len });
 		env = write_out(list, count);
 	}
 	free(list);

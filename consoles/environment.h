@@ -12,9 +12,10 @@
 
 #define ENVIRONMENT_MAX 1024 /* variables that one start may give */
 
-/* "NAME=value" strings, ends with NULL, in one piece of memory for free(3). -1 and *why: a name that is not one, or a value
- * with a NUL, or no memory. The last of several values for one name counts. */
-int environment_build(const struct options *o, Wire__EnvVar *const *add, size_t n_add, char ***out, struct failure *why);
+/* "NAME=value" strings, ends with NULL, in one piece of memory for free(3). -1 and *why: a name that is not one, or a
+ * value with a NUL, or no memory. The last of several values for one name counts. */
+int environment_build(
+        const struct options *o, Wire__EnvVar *const *add, size_t n_add, char ***out, struct failure *why);
 
 /* The value of `name` in an environment; NULL: it is not there. */
 const char *environment_get(const char *const *env, const char *name);

@@ -58,6 +58,7 @@ struct exec {
 
 	struct uvconn *conn; /* NULL: closed */
 	bool answered;       /* the result is queued or sent */
+	bool broken;         /* not all of the output went out: nothing more may */
 
 	struct stream streams[STREAMS];
 	struct input *input; /* NULL: stdin is /dev/null */
@@ -90,6 +91,7 @@ static struct {
 
 static void set_timer(struct exec *e);
 static void go_on(struct exec *e);
+static void hang_up(struct exec *e);
 
 static void touch(struct exec *e)
 {
@@ -242,6 +244,18 @@ static void end_stream(struct stream *s)
 	s->owed = 0;
 }
 
+/* A connection that the peer has left says so by on_gone. One that had no memory for these bytes must not go on without
+ * them: it is given up, and its end without a result tells the peer that output is lost. */
+static void send_output(struct exec *e, enum frame_channel channel, const void *bytes, size_t n)
+{
+	int r = e->broken ? -EPIPE : uvconn_send(e->conn, FRAME_DATA, (uint16_t)channel, bytes, n);
+
+	if (r >= 0 || r == -EPIPE || r == -ECONNRESET)
+		return;
+	log_error(e->sandbox, NULL, "exec: output is lost, and its connection with it: %s", strerror(-r));
+	e->broken = true;
+}
+
 /* One read, one frame. False: nothing is there now. */
 static bool forward(struct exec *e, struct stream *s)
 {
@@ -260,7 +274,7 @@ static bool forward(struct exec *e, struct stream *s)
 	s->owed -= s->owed < (size_t)n ? s->owed : (size_t)n;
 	touch(e);
 	if (e->conn && !e->answered)
-		uvconn_send(e->conn, FRAME_DATA, (uint16_t)s->channel, buf, (size_t)n); /* a broken one tells on_gone */
+		send_output(e, s->channel, buf, (size_t)n);
 	return true;
 }
 
@@ -348,8 +362,9 @@ static void close_conn(struct exec *e)
 static void answer(struct exec *e)
 {
 	if (e->refused && e->refusal.code == RESULT_OK)
-		uvconn_send(e->conn, FRAME_DATA, CHANNEL_STDERR, e->refusal.text, strlen(e->refusal.text));
-	send_result(e);
+		send_output(e, CHANNEL_STDERR, e->refusal.text, strlen(e->refusal.text));
+	if (!e->broken)
+		send_result(e);
 	e->answered = true;
 	close_input(e);
 }
@@ -401,6 +416,10 @@ static void answer_at_once(struct exec *e)
 /* After every event: what it made possible. */
 static void go_on(struct exec *e)
 {
+	if (e->conn && !e->answered && e->broken) {
+		hang_up(e);
+		return;
+	}
 	if (e->conn && !e->answered && closing.active && (e->gone || e->ended))
 		answer_at_once(e);
 	if (e->conn && !e->answered && is_answer_due(e))

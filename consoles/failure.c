@@ -65,7 +65,8 @@ static enum result code_of_exec(int error, const char *path)
 
 static const char *reason_of_exec(int error, const char *path)
 {
-	/* execve gives ENOENT for a script's missing interpreter too; "no such file" about a file that is there is a riddle. */
+	/* execve gives ENOENT for a script's missing interpreter too; "no such file" about a file that is there is a
+	 * riddle. */
 	if (error == ENOENT && access(path, F_OK) == 0)
 		return "its interpreter does not exist";
 	if (error == ENOEXEC)
@@ -85,12 +86,12 @@ void failure_of_start(
 		failure_set(f, code_of_exec(error, file), "cannot start %s: %s", shown, reason_of_exec(error, file));
 	} else if (step == STEP_CWD) {
 		text_escape(shown, sizeof(shown), cwd, strlen(cwd));
-		failure_set(f, is_shortage(error) ? RESULT_RESOURCE_LIMIT : RESULT_BAD_CWD, "cannot enter %s: %s", shown,
-		        strerror(error));
+		failure_set(f, is_shortage(error) ? RESULT_RESOURCE_LIMIT : RESULT_BAD_CWD, "cannot enter %s: %s",
+		        shown, strerror(error));
 	} else {
 		text_escape(shown, sizeof(shown), program, strlen(program));
-		failure_set(f, is_shortage(error) ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL, "cannot start %s: %s: %s", shown,
-		        step == STEP_FORK ? "no new process" : "cannot prepare its process", strerror(error));
+		failure_set(f, is_shortage(error) ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL, "cannot start %s: %s: %s",
+		        shown, step == STEP_FORK ? "no new process" : "cannot prepare its process", strerror(error));
 	}
 	f->of_exec = true;
 }

@@ -18,7 +18,8 @@ struct failure {
 	char message[FAILURE_BYTES];
 };
 
-/* Fills *f; the line is cut where it is too long. Bytes from outside are escaped by the caller. Returns -1, for `return`. */
+/* Fills *f; the line is cut where it is too long. Bytes from outside are escaped by the caller. Returns -1, for
+ * `return`. */
 int failure_set(struct failure *f, enum result code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The failure that a start's step and errno stand for, with the path that is to blame. Looks at the file where errno

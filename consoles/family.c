@@ -45,6 +45,7 @@ static unsigned count;
 static struct mark marks[FAMILY_MAX];
 static unsigned nmarks;
 
+/* What a scan does with one of ours as soon as it knows that it is, which for most is when it reads it. */
 typedef void sight(const struct family *f, struct member *m);
 
 /* ---- One scan ---- */
@@ -123,8 +124,17 @@ static struct member *take_member(const struct family *f, const struct procstat 
 	return m;
 }
 
-/* on_sight: called for each of ours as soon as it is known to be, which for most is when it is read. False: not
- * everything could be seen. */
+/* A dead child has no children: it is reaped and forgotten. Where the dead of a bomb stayed, scans would take longer
+ * and longer, and its living would be further and further ahead of them. */
+static bool bury(const struct family *f, const struct member *m, pid_t self)
+{
+	if (m->verdict != OURS || !m->dead || m->ppid != self || !f->bury)
+		return false;
+	f->bury(m->pid, f->ctx);
+	return true;
+}
+
+/* False: not everything could be seen. */
 static bool fill_table(const struct family *f, sight *on_sight)
 {
 	const pid_t self = getpid();
@@ -148,6 +158,8 @@ static bool fill_table(const struct family *f, sight *on_sight)
 		struct member *m = take_member(f, &s, self);
 		if (on_sight && m->verdict == OURS)
 			on_sight(f, m);
+		if (bury(f, m, self))
+			count--;
 	}
 	procdir_close(&dir);
 	return whole && pid == 0;
@@ -262,22 +274,27 @@ static int send_signal(int pidfd, pid_t pid, int sig)
 /* 0; -ESRCH: it is gone, or not ours (any more); -EPERM: another user's. */
 static int signal_member(const struct family *f, const struct member *m, int sig, bool cont)
 {
-	const bool is_child = m->ppid == getpid();
-	int fd = -1, r;
+	int fd = open_process(m->pid);
+	int r;
 
-	/* A child's number is its own until we reap it, which is not between the scan and this. */
-	if (!is_child) {
-		fd = open_process(m->pid);
-		if (fd == -ENOSYS || fd == -EPERM)
-			fd = -1;
-		else if (fd < 0)
-			return fd;
-	}
-	r = is_child || descends(f, m->pid) ? send_signal(fd, m->pid, sig) : -ESRCH;
+	if (fd == -ENOSYS || fd == -EPERM)
+		fd = -1;
+	else if (fd < 0)
+		return fd;
+	r = descends(f, m->pid) ? send_signal(fd, m->pid, sig) : -ESRCH;
 	if (r == 0 && cont)
 		send_signal(fd, m->pid, SIGCONT);
 	fd_close(&fd);
 	return r;
+}
+
+/* The same for one that was read this moment: a child's number is its own until we reap it, and since the reading
+ * nobody was reaped. */
+static int signal_on_sight(const struct family *f, const struct member *m, int sig)
+{
+	if (m->ppid == getpid())
+		return send_signal(-1, m->pid, sig);
+	return signal_member(f, m, sig, false);
 }
 
 /* ---- The sweeps ---- */
@@ -352,16 +369,9 @@ static unsigned stopped;
  * its child a higher number, which this very scan comes to. */
 static void stop_on_sight(const struct family *f, struct member *m)
 {
-	const bool is_child = m->ppid == getpid();
-
-	if (is_child)
+	if (m->ppid == getpid())
 		stop_group(m);
-	if (m->dead) {
-		if (is_child && f->bury)
-			f->bury(m->pid, f->ctx);
-		return;
-	}
-	if (m->halted || (m->flags & STOPPED) || signal_member(f, m, SIGSTOP, false) != 0)
+	if (m->dead || m->halted || (m->flags & STOPPED) || signal_on_sight(f, m, SIGSTOP) != 0)
 		return;
 	m->flags |= STOPPED;
 	stopped++;
@@ -378,22 +388,28 @@ static void stop_all(const struct family *f)
 	}
 }
 
+/* Of the killing that is under way. */
+static struct family_result *killed;
+
+static void kill_on_sight(const struct family *f, struct member *m)
+{
+	if (m->dead)
+		return;
+	name_process(killed, m);
+	if (signal_on_sight(f, m, SIGKILL) != 0)
+		return;
+	if (!(m->flags & KILLED))
+		killed->got++;
+	m->flags |= KILLED;
+}
+
 void family_kill(const struct family *f, struct family_result *out)
 {
 	stop_all(f);
 
-	*out = (struct family_result){ .partial = !scan(f, NULL) };
-	for (unsigned i = 0; i < count; i++) {
-		struct member *m = &table[i];
-		if (!is_target(m, 0))
-			continue;
-		name_process(out, m);
-		if (signal_member(f, m, SIGKILL, false) != 0)
-			continue;
-		if (!(m->flags & KILLED))
-			out->got++;
-		m->flags |= KILLED;
-	}
+	*out = (struct family_result){ 0 };
+	killed = out;
+	out->partial = !scan(f, kill_on_sight);
 	/* Who was stopped and runs in the next round was continued by somebody: it is stopped again then. */
 	save_marks(KILLED);
 }

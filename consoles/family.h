@@ -26,9 +26,8 @@
 struct family {
 	/* Which children of this process count, with all that descends from them. NULL: every child. */
 	bool (*counts)(pid_t child, uint64_t start, const void *ctx);
-	/* For family_kill(): a child that counts is dead; it and others may be reaped now. A bomb's dead come by the
-	 * thousand and fill the machine's table of processes while their killer looks at each of them. NULL: they stay.
-	 */
+	/* A child that counts was seen dead; it and others may be reaped now. NULL: they stay, and a scan of a bomb
+	 * that forks faster than its dead are read goes on until the machine has no number left. */
 	void (*bury)(pid_t child, void *ctx);
 	void *ctx;
 };

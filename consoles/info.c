@@ -34,8 +34,7 @@ ProtobufCBinaryData *info_copy_argv(char *const *argv, size_t *n_out)
 	return list;
 }
 
-void info_fill_processes(
-        const struct keeper_proc *procs, uint32_t n, Wire__Process *storage, Wire__Process **list)
+void info_fill_processes(const struct keeper_proc *procs, uint32_t n, Wire__Process *storage, Wire__Process **list)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		wire__process__init(&storage[i]);

@@ -25,7 +25,6 @@ struct console_facts {
 	size_t n_argv;
 	char *cwd;
 	uint16_t cols, rows;
-	uint64_t start_offset; /* where this incarnation's output begins */
 	uint64_t started_at_ms, ended_at_ms;
 	uint64_t idle_ttl_ms;
 	struct process_exit exit; /* once it is EXITED */
@@ -47,12 +46,12 @@ struct info_message {
 
 void info_fill(struct info_message *m, const struct console_facts *facts);
 
-/* Copies a command line into one piece of memory for free(3), cut after INFO_ARGV_BYTES with a last "…". NULL: no memory. */
+/* Copies a command line into one piece of memory for free(3), cut after INFO_ARGV_BYTES with a last "…". NULL: no
+ * memory. */
 ProtobufCBinaryData *info_copy_argv(char *const *argv, size_t *n_out);
 
 /* Processes of a keeper's report as messages. `storage` and `list` have room for KEEPER_MAX_PROCS. */
-void info_fill_processes(
-        const struct keeper_proc *procs, uint32_t n, Wire__Process *storage, Wire__Process **list);
+void info_fill_processes(const struct keeper_proc *procs, uint32_t n, Wire__Process *storage, Wire__Process **list);
 void info_fill_exit(Wire__Exit *out, const struct process_exit *e);
 
 #endif

@@ -339,6 +339,7 @@ void input_continue(struct input *in, const void *ctx, const void *bytes, size_t
 	p = piece_new(bytes, n);
 	if (!p) {
 		finish(in, r, RESULT_RESOURCE_LIMIT);
+		input_pump(in); /* those behind it */
 		return;
 	}
 	r->open = more;

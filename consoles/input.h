@@ -1,18 +1,18 @@
 /*
  * input.h - what waits to be written into one terminal, request after request.
  *
- * A request's bytes are contiguous: the next one begins when this one is done. It may come in several pieces (`more`), and
- * holds its place until the last one. Bytes go in as the program takes them, while its output goes on being read, so that an
- * echo never blocks a paste.
+ * A request's bytes are contiguous: the next one begins when this one is done. It may come in several pieces (`more`),
+ * and holds its place until the last one. Bytes go in as the program takes them, while its output goes on being read,
+ * so that an echo never blocks a paste.
  *
- * A write first reads the terminal until it is empty (at most INPUT_DRAIN), samples the tail, then writes, with no read in
- * between: what its command prints comes at or after that offset, and nothing from before does. Keys skip that.
+ * A write first reads the terminal until it is empty (at most INPUT_DRAIN), samples the tail, then writes, with no read
+ * in between: what its command prints comes at or after that offset, and nothing from before does. Keys skip that.
  *
- * Bounds     INPUT_QUEUE_MAX bytes wait per terminal; past it a request is refused, with nothing of it begun. One in pieces is
- *            held back by input_may_continue() before it takes more than INPUT_PIECES_MAX, or any while it waits its turn.
- * Time       A request of which nothing was taken, and to which nothing was added, for its timeout ends; what was taken is said.
- * Lines      A piece with a line that a canonical terminal would cut (lines.h) ends its request before the piece is begun. Only
- *            bytes of the request itself are counted.
+ * Bounds     INPUT_QUEUE_MAX bytes wait per terminal; past it a request is refused, with nothing of it begun. One in
+ * pieces is held back by input_may_continue() before it takes more than INPUT_PIECES_MAX, or any while it waits its
+ * turn. Time       A request of which nothing was taken, and to which nothing was added, for its timeout ends; what was
+ * taken is said. Lines      A piece with a line that a canonical terminal would cut (lines.h) ends its request before
+ * the piece is begun. Only bytes of the request itself are counted.
  */
 #ifndef CONSOLES_INPUT_H
 #define CONSOLES_INPUT_H
@@ -34,7 +34,8 @@
 struct input;
 
 struct input_result {
-	enum result error; /* RESULT_OK, or why it ended early: TIMEOUT, NOT_RUNNING, CANONICAL_LINE_LIMIT, RESOURCE_LIMIT */
+	enum result error;    /* RESULT_OK, or why it ended early: TIMEOUT, NOT_RUNNING, CANONICAL_LINE_LIMIT,
+	                         RESOURCE_LIMIT */
 	uint64_t tail_offset; /* sampled before the first byte went in */
 	uint64_t written;
 };
@@ -57,7 +58,8 @@ struct input_request {
 
 int input_new(uv_loop_t *loop, struct terminal *terminal, struct ring *ring, struct input **out);
 
-/* Takes a request and its first piece. RESULT_BUSY, RESULT_RESOURCE_LIMIT: nothing of it was begun, on_done is not called. */
+/* Takes a request and its first piece. RESULT_BUSY, RESULT_RESOURCE_LIMIT: nothing of it was begun, on_done is not
+ * called. */
 enum result input_begin(struct input *in, const struct input_request *q, const void *bytes, size_t n, bool more);
 
 /* Adds to the request in pieces that ctx has under way; nothing when it has ended meanwhile. */

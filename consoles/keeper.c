@@ -35,19 +35,21 @@
 #define ALONE_KILL_MS  3000
 #define ALONE_AGAIN_MS 100
 
+/* Dead reaped before orders are looked at again: a bomb's may come as fast as they go. */
+#define REAPED_AT_ONCE 1000
+
 struct self {
 	int sock;
 	int launch;      /* read end of the exec pipe; -1: the program has been exec'ed, or never was */
 	pid_t program;   /* 0: none, or its exit is told */
 	bool has_status; /* it is reaped, and its exit is still to be told */
 	int status;
+	bool more_dead; /* reaping has stopped in the middle */
 	uint64_t start; /* of the program, for STARTED */
 	bool alone;
 	uint64_t alone_since, alone_next;
 	unsigned alone_step;
 };
-
-static const struct family everyone = { 0 };
 
 static _Noreturn void leave(void)
 {
@@ -109,9 +111,43 @@ static void read_launch(struct self *s)
 
 /* ---- Reaping ---- */
 
+/* Reaps what is dead, and tells nobody yet. False: no child is left, so no descendant either: the proof. */
+static bool reap_quietly(struct self *s)
+{
+	int status;
+	pid_t pid = 0;
+
+	s->more_dead = false;
+	for (unsigned n = 0; n < REAPED_AT_ONCE; n++) {
+		do
+			pid = waitpid(-1, &status, WNOHANG | __WALL);
+		while (pid < 0 && errno == EINTR);
+		if (pid <= 0)
+			return pid == 0;
+		if (pid != s->program || s->has_status)
+			continue;
+		s->status = status;
+		s->has_status = true;
+	}
+	s->more_dead = true;
+	return true;
+}
+
+static void bury(pid_t child, void *ctx)
+{
+	(void)child;
+	reap_quietly(ctx);
+}
+
+static struct family all_of(struct self *s)
+{
+	return (struct family){ .bury = bury, .ctx = s };
+}
+
 static void report_exited(struct self *s)
 {
 	struct keeper_report r = { .kind = REPORT_EXITED, .pid = s->program, .status = s->status };
+	const struct family everyone = all_of(s);
 	struct family_result left;
 
 	s->program = 0;
@@ -122,25 +158,6 @@ static void report_exited(struct self *s)
 		add_family(&r, &left);
 	}
 	report(s, &r);
-}
-
-/* Reaps all that is dead, and tells nobody yet. False: no child is left, so no descendant either: the proof. */
-static bool reap_quietly(struct self *s)
-{
-	int status;
-	pid_t pid;
-
-	for (;;) {
-		pid = waitpid(-1, &status, WNOHANG | __WALL);
-		if (pid < 0 && errno == EINTR)
-			continue;
-		if (pid <= 0)
-			return pid == 0;
-		if (pid != s->program || s->has_status)
-			continue;
-		s->status = status;
-		s->has_status = true;
-	}
 }
 
 static bool reap(struct self *s)
@@ -182,16 +199,10 @@ static void wait_for_a_death(int ms)
 	sigtimedwait(&chld, NULL, &limit);
 }
 
-static void bury(pid_t child, void *ctx)
-{
-	(void)child;
-	reap_quietly(ctx);
-}
-
 /* Rounds of killing until nothing is left or KILL_WAIT_MS have passed. */
 static void kill_all(struct self *s, struct family_result *out)
 {
-	const struct family mortals = { .bury = bury, .ctx = s };
+	const struct family everyone = all_of(s);
 	const uint64_t deadline = clock_mono_ms() + KILL_WAIT_MS;
 	const int nice_before = getpriority(PRIO_PROCESS, 0);
 	uint32_t got = 0;
@@ -201,7 +212,7 @@ static void kill_all(struct self *s, struct family_result *out)
 	 * longer. */
 	setpriority(PRIO_PROCESS, 0, -20);
 	do {
-		family_kill(&mortals, out);
+		family_kill(&everyone, out);
 		signal_blind(s, SIGKILL, false, 0, out);
 		got += out->got;
 		some = reap(s);
@@ -219,6 +230,7 @@ static void kill_all(struct self *s, struct family_result *out)
 
 static void obey(struct self *s, const struct keeper_order *o)
 {
+	const struct family everyone = all_of(s);
 	struct keeper_report r = { .kind = REPORT_SIGNALLED, .order = o->order };
 	struct family_result f = { 0 };
 
@@ -232,6 +244,8 @@ static void obey(struct self *s, const struct keeper_order *o)
 		signal_blind(s, o->signal, o->cont, 0, &f);
 		break;
 	case ORDER_SIGNAL_GROUP:
+		if (o->group <= 0) /* it would mean everybody */
+			break;
 		family_signal(&everyone, o->signal, o->cont, o->group, &f);
 		signal_blind(s, o->signal, o->cont, o->group, &f);
 		break;
@@ -259,6 +273,7 @@ static void take_order(struct self *s)
 
 static void end_alone(struct self *s)
 {
+	const struct family everyone = all_of(s);
 	struct family_result f;
 
 	switch (s->alone_step++) {
@@ -289,6 +304,8 @@ static int milliseconds_left(const struct self *s)
 {
 	uint64_t now = clock_mono_ms();
 
+	if (s->more_dead)
+		return 0;
 	if (!s->alone)
 		return -1;
 	return s->alone_next > now ? (int)(s->alone_next - now) : 0;
@@ -371,7 +388,7 @@ static int fork_program(struct self *s, const struct keeper_spec *spec)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	fd_set_nonblocking(ends[0], 1);
-	s->program = fork();
+	s->program = _Fork();
 	if (s->program == 0) {
 		fd_close(&ends[0]);
 		launch_program(spec, ends[1]);
@@ -421,7 +438,9 @@ int keeper_spawn(const struct keeper_spec *spec, struct keeper *out)
 	/* Blocked until the child has no handlers: libuv's write into a pipe that both processes hold. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid = fork();
+	/* Not fork(): it would run what libraries have registered for it, and libuv ends the child with abort(3) where it
+	 * gets no new pipe. What the keeper calls needs none of that. */
+	pid = _Fork();
 	if (pid == 0)
 		keeper_main(spec, pair[1]);
 	int error = errno;

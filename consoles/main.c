@@ -1,8 +1,8 @@
 /*
  * main.c - ringside-consoled: owns the terminals of one sandbox, from the byte that commits it to its shutdown.
  *
- * Programs of its own uid run beside it, so it protects itself: it cannot be dumped or opened (from the first line), no signal
- * of theirs does anything, and orders come by its connection alone. It needs nothing of its environment.
+ * Programs of its own uid run beside it, so it protects itself: it cannot be dumped or opened (from the first line), no
+ * signal of theirs does anything, and orders come by its connection alone. It needs nothing of its environment.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "consoles/server.h"
 #include "wire/fd.h"
 #include "wire/log.h"
+#include "wire/uvguard.h"
 
 #define BACKLOG 16
 
@@ -30,7 +30,8 @@ static uv_loop_t loop;
 static struct consoled the_daemon;
 static struct server the_server;
 
-/* Every signal that may be ignored is, but those by which faults of its own show and SIGCHLD, which the reaper needs. */
+/* Every signal that may be ignored is, but those by which faults of its own show and SIGCHLD, which the reaper needs.
+ */
 static void ignore_signals(void)
 {
 	static const int KEPT[] = { SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
@@ -48,13 +49,10 @@ static void ignore_signals(void)
 /* A descriptor per console, stream and keeper: as many as the host allows. */
 static void raise_file_limit(void)
 {
-	struct rlimit limit;
+	int err = uvguard_raise_files();
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		log_warn(NULL, NULL, "cannot raise the limit of open files: %s", strerror(errno));
+	if (err < 0)
+		log_warn(NULL, NULL, "cannot raise the limit of open files: %s", strerror(-err));
 }
 
 static int fail(const char *step, int err)
@@ -106,7 +104,10 @@ static int serve(void)
 		return 0;
 	fd_close(&commit_fd);
 
+	uvguard_setup();
 	err = uv_loop_init(&loop);
+	if (err == 0)
+		err = uvguard_open(&loop);
 	if (err < 0)
 		return fail("make its loop", -err);
 	the_daemon.loop = &loop;

@@ -9,7 +9,8 @@
 #include "ring/ring.h"
 #include "wire/codes.h"
 
-/* An empty ring of marks, or one that begins with what `earlier` (may be NULL) retains. 0 or -errno, as ring_create(). */
+/* An empty ring of marks, or one that begins with what `earlier` (may be NULL) retains. 0 or -errno, as ring_create().
+ */
 int marks_new(const struct ring *earlier, struct ring **out);
 
 /* Adds a mark, stamped with this moment. Offsets must not go back. */

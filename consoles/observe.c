@@ -17,6 +17,7 @@ struct observers {
 	observe_cb *answer;
 	void *ctx;
 	struct observer *first;
+	struct observer *spare; /* reserved; NULL: none is */
 	unsigned count;
 };
 
@@ -77,18 +78,24 @@ void observers_free(struct observers *o)
 		return;
 	while (o->first)
 		drop(o->first);
+	free(o->spare);
 	free(o);
 }
 
-int observe(struct observers *o, struct console *c, const struct ticket *ticket, bool reattached, uint32_t ms)
+int observers_reserve(struct observers *o)
 {
-	struct observer *b;
-
 	if (o->count >= OBSERVERS_MAX)
 		return -EBUSY;
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return -ENOMEM;
+	if (!o->spare)
+		o->spare = calloc(1, sizeof(*o->spare));
+	return o->spare ? 0 : -ENOMEM;
+}
+
+void observe(struct observers *o, struct console *c, const struct ticket *ticket, bool reattached, uint32_t ms)
+{
+	struct observer *b = o->spare;
+
+	o->spare = NULL;
 	(void)uv_timer_init(o->loop, &b->timer); /* cannot fail */
 	b->timer.data = b;
 	b->all = o;
@@ -99,7 +106,6 @@ int observe(struct observers *o, struct console *c, const struct ticket *ticket,
 	o->count++;
 	if (!console_is_starting(c))
 		watch(b);
-	return 0;
 }
 
 void observers_started(struct observers *o, struct console *c)

@@ -33,9 +33,13 @@ typedef void observe_cb(const struct observed *o, void *ctx);
 struct observers *observers_new(uv_loop_t *loop, observe_cb *answer, void *ctx); /* NULL: no memory */
 void observers_free(struct observers *o); /* answers nobody any more; accepts NULL */
 
+/* Makes sure that the next observe() has what it needs: asked before a program is started whose start could then not be
+ * answered. 0, -EBUSY (too many are due), or -ENOMEM. */
+int observers_reserve(struct observers *o);
+
 /* Answers the ticket when c's program has run for `ms`, has ended, or could not be started; at once, before this
- * returns, where c runs already and ms is 0. 0, -EBUSY (too many are due), or -ENOMEM. */
-int observe(struct observers *o, struct console *c, const struct ticket *ticket, bool reattached, uint32_t ms);
+ * returns, where c runs already and ms is 0. Uses up what was reserved. */
+void observe(struct observers *o, struct console *c, const struct ticket *ticket, bool reattached, uint32_t ms);
 
 /* What has happened to a console. */
 void observers_started(struct observers *o, struct console *c);

@@ -13,7 +13,7 @@ struct options {
 	const char *sandbox;   /* a label for log lines */
 	const char *workspace; /* absolute: where consoles start */
 	const char *home, *user, *shell, *path; /* of the consoles' environment */
-	bool version;          /* only the version was asked for */
+	bool version;                           /* only the version was asked for */
 };
 
 /* 0; -EINVAL: *why says what is wrong, in a few words that live as long as argv. */

@@ -12,6 +12,7 @@
 #include "wire/fd.h"
 #include "wire/log.h"
 #include "wire/sock.h"
+#include "wire/unpack.h"
 #include "wire/uvconn.h"
 
 #define ACCEPT_RETRY_MS 100 /* out of descriptors: the socket stays readable, and polling it would spin */
@@ -46,7 +47,8 @@ static void send_reply(struct owner *o, const Wire__ConsoledReply *r, const int 
 	if (!o->conn)
 		return;
 	err = uvconn_send_message(o->conn, &r->base, fds, nfds);
-	/* Descriptors that cannot be sent (there are no more) can be taken later; the answer itself must not be lost. */
+	/* Descriptors that cannot be sent (there are no more) can be taken later; the answer itself must not be lost.
+	 */
 	if (err < 0 && err != -EPIPE && nfds > 0)
 		err = uvconn_send_message(o->conn, &r->base, NULL, 0);
 	if (err < 0 && err != -EPIPE) {
@@ -83,6 +85,7 @@ static const char *fault_of(const struct owner *o, const Wire__ConsoledRequest *
 static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 {
 	struct owner *o = ctx;
+	struct unpack memory;
 	Wire__ConsoledRequest *q;
 	const char *fault;
 
@@ -92,7 +95,14 @@ static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 		break_off(o, "a frame that is no message");
 		return;
 	}
-	q = wire__consoled_request__unpack(NULL, f->length, f->payload);
+	unpack_init(&memory);
+	q = wire__consoled_request__unpack(&memory.allocator, f->length, f->payload);
+	if (!q && memory.out_of_memory && unpack_id(f) != 0) {
+		const struct ticket t = { .connection = o->number, .id = unpack_id(f) };
+
+		owner_refuse(o, &t, RESULT_RESOURCE_LIMIT, "the console daemon is out of memory");
+		return;
+	}
 	fault = fault_of(o, q);
 	if (fault) {
 		break_off(o, fault);
@@ -178,7 +188,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 	if (status == 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 		return;
-	log_error(o->sandbox, NULL, "cannot accept a connection: %s", status < 0 ? "error on the socket" : strerror(errno));
+	log_error(o->sandbox, NULL, "cannot accept a connection: %s",
+	        status < 0 ? "error on the socket" : strerror(errno));
 	uv_poll_stop(&o->listener);
 	uv_timer_start(&o->retry, on_retry, ACCEPT_RETRY_MS, 0);
 }

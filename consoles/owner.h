@@ -1,14 +1,14 @@
 /*
  * owner.h - the one connection that gives orders: accepted, replaced by a newer one, answered request by request.
  *
- * Whoever connects to the daemon's socket with its own uid, or as root, is the owner; a newer connection replaces the older,
- * since a control daemon that was restarted must not wait for what is left of its predecessor. Without an owner the
- * daemon goes on as it is.
+ * Whoever connects to the daemon's socket with its own uid, or as root, is the owner; a newer connection replaces the
+ * older, since a control daemon that was restarted must not wait for what is left of its predecessor. Without an owner
+ * the daemon goes on as it is.
  *
  * A request is answered by its ticket, now or later. An answer to a connection that is gone is dropped.
  *
- * Bounds     OWNER_QUEUE bytes of answers wait; an owner that lets more gather is dropped, and finds everything again with
- *            its next connection. One that breaks the protocol is told and dropped. Nothing else is touched by either.
+ * Bounds     OWNER_QUEUE bytes of answers wait; an owner that lets more gather is dropped, and finds everything again
+ * with its next connection. One that breaks the protocol is told and dropped. Nothing else is touched by either.
  */
 #ifndef CONSOLES_OWNER_H
 #define CONSOLES_OWNER_H
@@ -20,7 +20,8 @@
 #include "wire/codes.h"
 #include "wire/wire.h"
 
-#define OWNER_QUEUE ((size_t)4 * 1024 * 1024) /* holds a list of every console there can be, each with its longest info */
+#define OWNER_QUEUE \
+	((size_t)4 * 1024 * 1024) /* holds a list of every console there can be, each with its longest info */
 
 struct owner;
 

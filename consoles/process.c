@@ -69,6 +69,8 @@ struct process {
 	bool is_ending;
 	struct ending ending;
 	struct waiter *waiters, **last_waiter;
+	struct waiter first_waiter; /* of the list's own memory: to end something must not need any */
+	bool first_waits;
 	struct sent_order sent;
 	uint32_t orders;
 };
@@ -199,6 +201,22 @@ static bool is_all_gone(const struct process *p)
 	return p->empty || (p->reaped && p->empty_scans == EMPTY_SCANS);
 }
 
+static struct waiter *waiter_new(struct process *p)
+{
+	if (p->first_waits)
+		return malloc(sizeof(struct waiter));
+	p->first_waits = true;
+	return &p->first_waiter;
+}
+
+static void waiter_free(struct process *p, struct waiter *w)
+{
+	if (w == &p->first_waiter)
+		p->first_waits = false;
+	else
+		free(w);
+}
+
 static void finish_ending(struct process *p)
 {
 	struct process_receipt receipt = p->ending.receipt;
@@ -218,7 +236,7 @@ static void finish_ending(struct process *p)
 		struct waiter *next = w->next;
 		if (!p->freed)
 			w->done(p, &receipt, w->ctx);
-		free(w);
+		waiter_free(p, w);
 		w = next;
 	}
 	close_if_unused(p);
@@ -288,14 +306,15 @@ static void begin_ending(struct process *p, uint64_t grace_ms)
 int process_end(struct process *p, uint64_t grace_ms,
         void (*done)(struct process *p, const struct process_receipt *r, void *ctx), void *ctx)
 {
-	struct waiter *w = malloc(sizeof(*w));
+	struct waiter *w = waiter_new(p);
 
+	/* What is asked for is done all the same. */
+	begin_ending(p, grace_ms);
 	if (!w)
 		return -ENOMEM;
 	*w = (struct waiter){ .done = done, .ctx = ctx };
 	*p->last_waiter = w;
 	p->last_waiter = &w->next;
-	begin_ending(p, grace_ms);
 	return 0;
 }
 
@@ -470,7 +489,7 @@ void process_free(struct process *p)
 	while (p->waiters) {
 		struct waiter *w = p->waiters;
 		p->waiters = w->next;
-		free(w);
+		waiter_free(p, w);
 	}
 	p->last_waiter = &p->waiters;
 	close_if_unused(p);

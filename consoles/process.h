@@ -84,7 +84,8 @@ struct process_receipt {
  * once; a grace of 0 is SIGKILL alone.
  *
  * done is called exactly once, from the loop, after on_exited and on_gone where those happen. A second call joins
- * the first: its done is called with the same receipt (a shorter grace hurries it). -ENOMEM.
+ * the first: its done is called with the same receipt (a shorter grace hurries it). -ENOMEM, of a second call alone: it
+ * is obeyed, and done is not called.
  *
  * Where the keeper dies in the middle, the rest is ended by search among this daemon's orphans and the receipt is
  * unproven.

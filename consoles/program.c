@@ -122,7 +122,8 @@ static bool join(char out[PATH_MAX], const char *cwd, const char *folder, size_t
 	return length > 0 && length < PATH_MAX;
 }
 
-/* Searches as execvp(3) does: the first that can be executed; a file that cannot be is told only if nothing better comes. */
+/* Searches as execvp(3) does: the first that can be executed; a file that cannot be is told only if nothing better
+ * comes. */
 static int search(const char *path_list, const char *cwd, const char *name, char found[PATH_MAX])
 {
 	char candidate[PATH_MAX];

@@ -18,8 +18,8 @@ struct program {
 };
 
 /*
- * Fills *out, to be given to program_release(). An empty argv is the shell; an empty cwd the workspace, a relative one is
- * below it, and /workspace means it wherever it is. A name without a slash is searched along the program's own PATH.
+ * Fills *out, to be given to program_release(). An empty argv is the shell; an empty cwd the workspace, a relative one
+ * is below it, and /workspace means it wherever it is. A name without a slash is searched along the program's own PATH.
  * -1 and *why, with of_exec set where the request was fine and the program is not there or cannot be run.
  */
 int program_prepare(const struct options *o, const Wire__ConsoleSpec *spec, struct program *out, struct failure *why);

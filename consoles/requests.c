@@ -46,7 +46,8 @@ void on_hello(struct server *s, const struct request *q)
 	if (hello->protocol == 0 || hello->console_limit > CONSOLE_LIMIT_MAX ||
 	        (hello->ring_bytes != 0 && !ring_bytes_valid(hello->ring_bytes))) {
 		owner_refuse(s->owner, &q->ticket, RESULT_INVALID_ARGUMENT,
-		        "hello: a protocol version, up to %d consoles and a ring's size are expected", CONSOLE_LIMIT_MAX);
+		        "hello: a protocol version, up to %d consoles and a ring's size are expected",
+		        CONSOLE_LIMIT_MAX);
 		return;
 	}
 	s->daemon->console_limit = hello->console_limit ? hello->console_limit : CONSOLE_LIMIT_DEFAULT;
@@ -107,19 +108,20 @@ void on_list(struct server *s, const struct request *q)
 
 /* ---- start ---- */
 
-static void send_start(struct server *s, const struct ticket *t, Wire__StartReply *start, const struct failure *why,
-        const int *fds, unsigned nfds)
+static void send_start(struct server *s, const struct ticket *t, const Wire__StartReply *start,
+        const struct failure *why, const int *fds, unsigned nfds)
 {
 	Wire__ConsoledReply r = WIRE__CONSOLED_REPLY__INIT;
+	Wire__StartReply message = *start;
 	Wire__Error e = WIRE__ERROR__INIT;
 
 	if (why) {
 		e.code = (uint32_t)why->code;
 		e.message = (char *)(uintptr_t)why->message; /* only read */
-		start->failure = &e;
+		message.failure = &e;
 	}
 	r.body_case = WIRE__CONSOLED_REPLY__BODY_START;
-	r.start = start;
+	r.start = &message;
 	owner_reply(s->owner, t, &r, fds, nfds);
 }
 
@@ -130,20 +132,20 @@ void answer_start(const struct observed *o, void *ctx)
 	unsigned char output[STARTUP_OUTPUT];
 	struct info_message m;
 	int fds[2];
-	unsigned nfds = o->failure ? 0 : console_fds(o->console, fds);
+	unsigned nfds = o->failure ? 0 : scrollback_fds(console_scrollback(o->console), fds);
 
 	info_fill(&m, console_facts(o->console));
 	start.console = &m.info;
 	start.reattached = o->reattached;
 	if (o->ended && !o->failure) {
-		start.startup_output.len = console_newest_output(o->console, output, sizeof(output));
+		start.startup_output.len = scrollback_newest(console_scrollback(o->console), output, sizeof(output));
 		start.startup_output.data = output;
 	}
 	send_start(s, &o->ticket, &start, o->failure, fds, nfds);
 }
 
-/* The program is not there or cannot be run, so nothing was forked. The answer looks as if it had been: EXITED, with the
- * status that a shell would give, and the earlier incarnation's scrollback still readable. */
+/* The program is not there or cannot be run, so nothing was forked. The answer looks as if it had been: EXITED, with
+ * the status that a shell would give, and the earlier incarnation's scrollback still readable. */
 static void answer_not_started(struct server *s, const struct request *q, const struct failure *why)
 {
 	const Wire__ConsoleSpec *spec = q->message->start;
@@ -182,6 +184,10 @@ void on_start(struct server *s, const struct request *q)
 		        OBSERVE_MAX_MS / 1000);
 		return;
 	}
+	if (observers_reserve(s->observers) < 0) {
+		owner_refuse(s->owner, &q->ticket, RESULT_RESOURCE_LIMIT, "too many starts wait for their answer");
+		return;
+	}
 	started = table_start(s->table, spec, &c, &why);
 	if (started == TABLE_REFUSED) {
 		if (why.of_exec)
@@ -191,8 +197,7 @@ void on_start(struct server *s, const struct request *q)
 		return;
 	}
 	reattached = started == TABLE_WAS_RUNNING;
-	if (observe(s->observers, c, &q->ticket, reattached, reattached ? 0 : spec->observe_ms) < 0)
-		owner_refuse(s->owner, &q->ticket, RESULT_RESOURCE_LIMIT, "too many starts wait for their answer");
+	observe(s->observers, c, &q->ticket, reattached, reattached ? 0 : spec->observe_ms);
 }
 
 /* ---- Streams ---- */
@@ -229,7 +234,8 @@ void on_open(struct server *s, const struct request *q)
 	err = stream_open(s->daemon->loop, fd, q->console, &rights);
 	if (err < 0) {
 		fd_close(&fd);
-		owner_refuse(s->owner, &q->ticket, RESULT_RESOURCE_LIMIT, "cannot serve another stream: %s", strerror(-err));
+		owner_refuse(
+		        s->owner, &q->ticket, RESULT_RESOURCE_LIMIT, "cannot serve another stream: %s", strerror(-err));
 		return;
 	}
 	answer_with_info(s, &q->ticket, q->console);
@@ -270,7 +276,8 @@ static void answer_result(struct server *s, const struct request *q, enum result
 	if (code == RESULT_OK)
 		answer_with_info(s, &q->ticket, q->console);
 	else
-		owner_refuse(s->owner, &q->ticket, code, "%s", code == RESULT_NOT_RUNNING ? "the console has ended" : problem);
+		owner_refuse(s->owner, &q->ticket, code, "%s",
+		        code == RESULT_NOT_RUNNING ? "the console has ended" : problem);
 }
 
 void on_signal(struct server *s, const struct request *q)
@@ -363,7 +370,7 @@ void on_take(struct server *s, const struct request *q)
 	Wire__TakeReply take = WIRE__TAKE_REPLY__INIT;
 	struct info_message m;
 	int fds[2];
-	unsigned nfds = console_fds(q->console, fds);
+	unsigned nfds = scrollback_fds(console_scrollback(q->console), fds);
 
 	info_fill(&m, console_facts(q->console));
 	take.console = &m.info;
@@ -379,7 +386,7 @@ void on_kept(struct server *s, const struct request *q)
 	/* Late news of an incarnation that is history is no error. */
 	if (q->console && console_state(q->console) == CONSOLE_EXITED &&
 	        console_facts(q->console)->incarnation == kept->incarnation)
-		console_close_fds(q->console);
+		scrollback_close_fds(console_scrollback(q->console));
 	owner_done(s->owner, &q->ticket);
 }
 

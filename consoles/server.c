@@ -19,7 +19,7 @@ static void send_event(struct server *s, Wire__ConsoleEvent__Kind kind, struct c
 	Wire__ConsoleEvent e = WIRE__CONSOLE_EVENT__INIT;
 	struct info_message m;
 	int fds[2];
-	unsigned nfds = with_fds ? console_fds(c, fds) : 0;
+	unsigned nfds = with_fds ? scrollback_fds(console_scrollback(c), fds) : 0;
 
 	info_fill(&m, console_facts(c));
 	e.kind = kind;
@@ -151,8 +151,8 @@ int server_init(struct server *s, struct consoled *d, int listen_fd)
 		return -EIO;
 	s->table = table_new(d, &table_handler, s);
 	s->observers = observers_new(d->loop, answer_start, s);
-	err = s->table && s->observers ? owner_new(d->loop, listen_fd, d->options.sandbox, on_request, s, &s->owner) :
-	                                 -ENOMEM;
+	err = s->table && s->observers ? owner_new(d->loop, listen_fd, d->options.sandbox, on_request, s, &s->owner)
+	                               : -ENOMEM;
 	if (err < 0)
 		server_release(s);
 	return err;

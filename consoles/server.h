@@ -24,8 +24,8 @@ struct server {
 
 	/* Once a shutdown was asked for: */
 	bool ending;
-	unsigned end_waits;         /* consoles, and the execs as one, that are not gone yet */
-	struct ticket end_ticket;   /* of the last who asked */
+	unsigned end_waits;       /* consoles, and the execs as one, that are not gone yet */
+	struct ticket end_ticket; /* of the last who asked */
 };
 
 /* Serves the owner from now on. listen_fd listens already and is taken over on success. 0 or -errno. */

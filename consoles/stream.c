@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/unpack.h"
 #include "wire/uvconn.h"
 
 struct stream {
-	uv_idle_t anchor; /* never started: its close callback frees the stream, when no callback is on the stack any more */
+	uv_idle_t anchor; /* never started: its close callback frees the stream, when no callback is on the stack any
+	                     more */
 	struct follower follower;
 	struct uvconn *conn;
 	struct console *console; /* NULL once it has ended */
@@ -19,6 +21,7 @@ struct stream {
 	bool pieces;      /* its last piece is yet to come */
 	bool pieces_over; /* it was answered already: what still comes of it is dropped */
 	uint64_t pieces_id;
+	uint64_t unread_id; /* of a request that there was no memory to read: further pieces of it are dropped */
 
 	struct stream *next, **at; /* all of them */
 };
@@ -149,7 +152,8 @@ static const char *explain(enum result code)
 	case RESULT_NOT_RUNNING:
 		return "the console has ended";
 	case RESULT_CANONICAL_LINE_LIMIT:
-		return "a line over 4095 bytes would be cut by the terminal: send shorter lines, or switch the terminal to raw mode";
+		return "a line over 4095 bytes would be cut by the terminal: send shorter lines, or switch the "
+		       "terminal to raw mode";
 	default:
 		return result_meaning((unsigned)code);
 	}
@@ -305,16 +309,37 @@ static void on_resize(struct stream *s, uint64_t id, const Wire__Resize *size)
 
 /* ---- Frames ---- */
 
+/* A request that there is no memory for. It may be a piece of a write, which is over with it. */
+static void refuse_unread(struct stream *s, uint64_t id)
+{
+	s->unread_id = id;
+	if (s->pieces && id == s->pieces_id) {
+		s->pieces = false;
+		if (s->console)
+			input_abandon(console_input(s->console), s);
+	}
+	refuse(s, id, RESULT_RESOURCE_LIMIT, "the console daemon is out of memory");
+}
+
 static void on_message(struct stream *s, const struct frame *f)
 {
-	Wire__StreamRequest *q = wire__stream_request__unpack(NULL, f->length, f->payload);
+	struct unpack memory;
+	Wire__StreamRequest *q;
 
+	unpack_init(&memory);
+	q = wire__stream_request__unpack(&memory.allocator, f->length, f->payload);
+	if (!q && memory.out_of_memory && unpack_id(f) != 0) {
+		refuse_unread(s, unpack_id(f));
+		return;
+	}
 	if (!q) {
 		break_off(s, "not a request");
 		return;
 	}
 	if (q->id == 0)
 		break_off(s, "a request has no id");
+	else if (q->body_case == WIRE__STREAM_REQUEST__BODY_WRITE && q->id == s->unread_id)
+		; /* a further piece of what was refused */
 	else if (q->body_case == WIRE__STREAM_REQUEST__BODY_WRITE)
 		on_write(s, q->id, q->write);
 	else if (q->body_case == WIRE__STREAM_REQUEST__BODY_RESIZE)

@@ -1,8 +1,8 @@
 /*
  * table.h - the consoles of this daemon by name: who runs, who has ended, how many there may be.
  *
- * A name has one entry: its running console, or else the last one that ended. A new incarnation takes the entry over when
- * its program runs; where that fails, the ended one is back as if nothing had been.
+ * A name has one entry: its running console, or else the last one that ended. A new incarnation takes the entry over
+ * when its program runs; where that fails, the ended one is back as if nothing had been.
  *
  * Bounds     At most the daemon's console_limit run. ENDED_MAX ended ones are kept, the longest-ended is dropped first.
  */
@@ -28,8 +28,7 @@ struct table *table_new(const struct consoled *d, const struct table_handler *ha
 void table_free(struct table *t); /* ends no process; accepts NULL */
 
 /* The console of spec's name: started now, or running already. TABLE_REFUSED: *why. */
-enum table_start table_start(
-        struct table *t, const Wire__ConsoleSpec *spec, struct console **out, struct failure *why);
+enum table_start table_start(struct table *t, const Wire__ConsoleSpec *spec, struct console **out, struct failure *why);
 
 struct console *table_find(struct table *t, const char *name); /* NULL: no such console */
 

@@ -34,13 +34,13 @@ static void watch(struct terminal *t, int wanted)
 
 /* ---- Nobody at the other end ---- */
 
-static ssize_t read_once(struct terminal *t);
+static ssize_t read_once(struct terminal *t, size_t most);
 
 static void wake_up(struct terminal *t)
 {
 	if (!t->asleep)
 		return;
-	dormant_del(t->master);
+	dormant_del(t->master, &t->dormant);
 	t->asleep = false;
 	t->watched = 0;
 	watch(t, UV_READABLE);
@@ -50,29 +50,30 @@ static void on_wake(struct dormant *d)
 {
 	struct terminal *t = (struct terminal *)((char *)d - offsetof(struct terminal, dormant));
 
-	if (read_once(t) != -EIO && !t->closed)
+	if (read_once(t, RING_SLACK) != -EIO && !t->closed)
 		wake_up(t);
 }
 
 /* The slave may have been opened and written to between the failed read and the watch: the edge is armed first, then
- * the terminal is read once more. Where the watch is refused (no memory) it stays asleep until something is written to it
- * or its program ends. */
+ * the terminal is read once more. */
 static void fall_asleep(struct terminal *t)
 {
 	if (t->asleep || t->closed || !t->listening)
 		return;
 	uv_poll_stop(&t->poll);
 	t->asleep = true;
-	if (dormant_add(t->master, &t->dormant) == 0 && read_once(t) != -EIO && !t->closed)
+	dormant_add(t->master, &t->dormant);
+	if (read_once(t, RING_SLACK) != -EIO && !t->closed)
 		wake_up(t);
 }
 
 /* ---- Reading ---- */
 
-/* One read(2), published and told. Bytes; 0: nothing there; -EIO: nobody has the other end open. */
-static ssize_t read_once(struct terminal *t)
+/* One read(2) of at most RING_SLACK bytes, published and told. Bytes; 0: nothing there; -EIO: nobody has the other end
+ * open. */
+static ssize_t read_once(struct terminal *t, size_t most)
 {
-	ssize_t n = read(t->master, ring_window(t->ring), RING_SLACK);
+	ssize_t n = read(t->master, ring_window(t->ring), most);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EIO;
@@ -86,14 +87,16 @@ static ssize_t read_once(struct terminal *t)
 
 static void read_event(struct terminal *t)
 {
+	uint64_t now = uv_now(t->poll.loop);
+
 	for (unsigned i = 1;; i++) {
-		ssize_t n = read_once(t);
+		ssize_t n = read_once(t, pacing_size(&t->pacing, RING_SLACK, now));
 
 		if (t->closed)
 			return;
 		if (n < 0)
 			fall_asleep(t);
-		if (n <= 0 || !pacing_again(&t->pacing, t->master, (size_t)n, i))
+		if (n <= 0 || !pacing_again(&t->pacing, t->master, (size_t)n, i, now))
 			return;
 	}
 }
@@ -103,7 +106,7 @@ void terminal_drain(struct terminal *t, size_t most)
 	size_t got = 0;
 
 	while (got < most && !t->closed) {
-		ssize_t n = read_once(t);
+		ssize_t n = read_once(t, RING_SLACK);
 
 		if (n <= 0)
 			return;
@@ -134,6 +137,7 @@ ssize_t terminal_write(struct terminal *t, const void *bytes, size_t n)
 
 	if (taken < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EIO;
+	pacing_typed(uv_now(t->poll.loop));
 	if (t->asleep) /* it was taken, so somebody has opened the other end */
 		wake_up(t);
 	return taken;
@@ -190,7 +194,7 @@ void terminal_close(struct terminal *t)
 	if (!t || t->closed)
 		return;
 	if (t->asleep)
-		dormant_del(t->master);
+		dormant_del(t->master, &t->dormant);
 	t->closed = true;
 	uv_close((uv_handle_t *)&t->poll, on_closed);
 	fd_close(&t->master); /* libuv has let go of it in uv_close() */

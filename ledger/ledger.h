@@ -33,10 +33,10 @@ int ledger_take_lease(struct ledger *l, const char *owner_id, uint64_t *epoch);
 int ledger_fence(struct ledger *l, uint64_t epoch); /* 0, -ESTALE, or -EIO (cannot tell: treat as stale) */
 
 /* ---- Resources ---- */
-#define LEDGER_STATES(X)                                                                                      \
-	X(PENDING, "pending")                                                                                 \
-	X(LIVE, "live") X(RELEASING, "releasing") X(RELEASED, "released") X(RELEASE_FAILED, "release_failed") \
-	        X(UNKNOWN, "unknown")
+#define LEDGER_STATES(X)      \
+	X(PENDING, "pending") \
+	X(LIVE, "live")       \
+	X(RELEASING, "releasing") X(RELEASED, "released") X(RELEASE_FAILED, "release_failed") X(UNKNOWN, "unknown")
 enum ledger_state {
 #define LEDGER_STATE_ENUM(name, text) LEDGER_##name,
 	LEDGER_STATES(LEDGER_STATE_ENUM)

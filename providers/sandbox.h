@@ -120,7 +120,8 @@ struct sandbox_session_ops {
 	enum result (*import_tree)(
 	        struct sandbox_session *s, const struct sandbox_context *ctx, int from_fd, struct sandbox_error *err);
 	/* The one extension, NULL where there is none: a connected stream to the sandbox's console daemon, started
-	 * first where it is not running. */
+	 * first where it is not running. One that hangs up before it has answered hello is that of a daemon whose
+	 * starter died before it might serve: it held nothing, and the next connect starts another. */
 	enum result (*connect)(
 	        struct sandbox_session *s, const struct sandbox_context *ctx, int *out_fd, struct sandbox_error *err);
 	void (*free)(struct sandbox_session *s);

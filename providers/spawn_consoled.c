@@ -229,7 +229,8 @@ static int launch(const struct consoled_spec *s, const struct plan *p, int *own_
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* a handler of ours must not run in the child */
-	pid_t pid = fork();
+	/* Not fork(): handlers of libraries would run in the child, and libuv's ends it where it gets no new pipe. */
+	pid_t pid = _Fork();
 	if (pid == 0)
 		intermediate_main(p);
 	int fork_error = errno;
@@ -302,7 +303,7 @@ int consoled_commit(struct consoled *c)
 	return n < 0 ? -errno : 0;
 }
 
-int consoled_reach(const struct instance *i, int dirfd, const char *socket, int *fd)
+int consoled_reach(const struct instance *i, int pidfd, int dirfd, const char *socket, int *fd)
 {
 	pid_t pid = 0;
 	uid_t uid;
@@ -314,6 +315,9 @@ int consoled_reach(const struct instance *i, int dirfd, const char *socket, int 
 	int r = sock_peer(s, &pid, &uid, &gid);
 	if (r == 0 && pid != i->pid)
 		r = -EBADE;
+	/* A socket listens as long as anybody has it open, and remembers who began to: that one may have died. */
+	if (r == 0 && instance_wait(pidfd, 0) == 0)
+		r = -ESRCH;
 	if (r < 0) {
 		fd_close(&s);
 		return r;
@@ -333,7 +337,7 @@ int consoled_await(struct consoled *c, int dirfd, const char *socket, uint64_t d
 	uint64_t pause_ms = RETRY_MIN_MS;
 
 	for (;;) {
-		int r = consoled_reach(&c->instance, dirfd, socket, fd);
+		int r = consoled_reach(&c->instance, c->pidfd, dirfd, socket, fd);
 		if (r != -ECONNREFUSED && r != -EAGAIN)
 			return r;
 		uint64_t now = clock_mono_ms();

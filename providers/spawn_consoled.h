@@ -57,9 +57,9 @@ int consoled_commit(struct consoled *c);
  * -ETIMEDOUT; -ESRCH: it has ended; -errno. */
 int consoled_await(struct consoled *c, int dirfd, const char *socket, uint64_t deadline_ms, int *fd);
 
-/* One try of the same for a recorded one. -ECONNREFUSED, -ENOENT: nobody is there; -EAGAIN: it does not take
- * connections right now; -EBADE: somebody else answers. */
-int consoled_reach(const struct instance *i, int dirfd, const char *socket, int *fd);
+/* One try of the same for a recorded one, of which the caller has a pidfd. -ECONNREFUSED, -ENOENT: nobody is there;
+ * -EAGAIN: it does not take connections right now; -EBADE: somebody else answers; -ESRCH: it has ended. */
+int consoled_reach(const struct instance *i, int pidfd, int dirfd, const char *socket, int *fd);
 
 /* Ends it, with all it may have begun, and waits for that. For failed starts; accepts CONSOLED_NONE. */
 void consoled_abandon(struct consoled *c);

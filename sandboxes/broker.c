@@ -3,8 +3,8 @@
  *
  *   client ◄── one end, ring, marks ── ringsided ── other end, with its rights ──► console daemon
  *
- * A socketpair is made for each; afterwards ringsided is out of the way of the data. A console that has ended has no stream: its
- * memory is handed over where it is still held, else a sealed copy made from custody's file.
+ * A socketpair is made for each; afterwards ringsided is out of the way of the data. A console that has ended has no
+ * stream: its memory is handed over where it is still held, else a sealed copy made from custody's file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static void brokered_free(struct brokered *b)
 
 /* Sends q with the console daemon's end, which is closed here in every case. false: b was answered and freed. */
 static bool send_end(struct brokered *b, Wire__ConsoledRequest *q, int other, Wire__ConsoledReply__BodyCase expected,
-	link_answer_fn *done)
+        link_answer_fn *done)
 {
 	struct request *r = b->r;
 
@@ -65,10 +65,11 @@ static bool send_end(struct brokered *b, Wire__ConsoledRequest *q, int other, Wi
 	if (err == -EMSGSIZE)
 		request_fail(r, RESULT_TOO_LARGE, "the request is over the %u bytes of a frame", FRAME_MAX_PAYLOAD);
 	else if (err == -EBUSY)
-		request_fail(r, RESULT_BUSY, "the console daemon of sandbox %s has too much to do", sandbox_label(r->sandbox));
+		request_fail(r, RESULT_BUSY, "the console daemon of sandbox %s has too much to do",
+		        sandbox_label(r->sandbox));
 	else
 		request_fail(r, RESULT_UNAVAILABLE, "the console daemon of sandbox %s cannot be asked: %s",
-			sandbox_label(r->sandbox), strerror(-err));
+		        sandbox_label(r->sandbox), strerror(-err));
 	return false;
 }
 
@@ -128,8 +129,8 @@ void on_exec(struct request *r)
 
 /* ---- open: consoles that have ended ---- */
 
-static void reply_open(struct request *r, Wire__ConsoleInfo *info, bool live, uint64_t kept_until, const int *fds,
-	unsigned nfds)
+static void reply_open(
+        struct request *r, Wire__ConsoleInfo *info, bool live, uint64_t kept_until, const int *fds, unsigned nfds)
 {
 	Wire__ControlReply m = WIRE__CONTROL_REPLY__INIT;
 	Wire__OpenStreamReply open = WIRE__OPEN_STREAM_REPLY__INIT;
@@ -151,7 +152,7 @@ static bool refuse_rights(struct request *r, const struct console *c)
 	if (q->attach || (!q->write && !q->resize))
 		return false;
 	request_fail(r, RESULT_NOT_RUNNING, "console %s/%s is %s", sandbox_label(r->sandbox), r->console,
-		console_state_name(c->info->state));
+	        console_state_name(c->info->state));
 	return true;
 }
 
@@ -170,13 +171,14 @@ static void on_kept_output(struct kept_output *k, void *ctx)
 		}
 		reply_open(r, c->info, false, lost ? k->entry.tail : 0, k->fds, 2);
 	} else if (k->err == -ENOENT) {
-		request_fail(r, RESULT_NOT_FOUND, "nothing of the output of %s/%s was kept", sandbox_label(r->sandbox), r->console);
+		request_fail(r, RESULT_NOT_FOUND, "nothing of the output of %s/%s was kept", sandbox_label(r->sandbox),
+		        r->console);
 	} else if (k->err == -EUCLEAN) {
-		request_fail(r, RESULT_INTERNAL, "what was kept of %s/%s is damaged, and is not shown", sandbox_label(r->sandbox),
-			r->console);
+		request_fail(r, RESULT_INTERNAL, "what was kept of %s/%s is damaged, and is not shown",
+		        sandbox_label(r->sandbox), r->console);
 	} else {
-		request_fail(r, RESULT_UNAVAILABLE, "what was kept of %s/%s cannot be read: %s", sandbox_label(r->sandbox),
-			r->console, strerror(-k->err));
+		request_fail(r, RESULT_UNAVAILABLE, "what was kept of %s/%s cannot be read: %s",
+		        sandbox_label(r->sandbox), r->console, strerror(-k->err));
 	}
 }
 
@@ -217,7 +219,7 @@ static void on_open_answer(struct link_answer *a, void *ctx)
 		request_fail(r, a->code, "%s", a->message);
 	} else if (c->ring_fd < 0) {
 		request_fail(r, RESULT_UNAVAILABLE, "the console daemon did not hand over the memory of %s/%s",
-			sandbox_label(r->sandbox), r->console);
+		        sandbox_label(r->sandbox), r->console);
 	} else {
 		int fds[3] = { c->ring_fd, c->marks_fd, stream };
 		console_refresh(c);

@@ -118,8 +118,8 @@ static bool ledger_took(struct call *c, int r)
 	} else if (r == -EEXIST) {
 		set_result(c, RESULT_ALREADY_EXISTS, "a sandbox of that name exists");
 	} else {
-		set_result(c, r == -ENOSPC ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL, "the ledger could not be written: %s",
-			strerror(-r));
+		set_result(c, r == -ENOSPC ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL,
+		        "the ledger could not be written: %s", strerror(-r));
 	}
 	return false;
 }
@@ -168,11 +168,11 @@ static bool note_release(struct call *c, enum result r, const struct sandbox_err
 	if (!resource_state(c, unknown ? LEDGER_UNKNOWN : LEDGER_RELEASE_FAILED, err->message))
 		return false;
 	set_state(c, SANDBOX_FAILED, "%s: %s; remove it again to try again",
-		unknown ? "its provider cannot say whether it is gone" : "it was not released",
-		*err->message ? err->message : result_name(r));
+	        unknown ? "its provider cannot say whether it is gone" : "it was not released",
+	        *err->message ? err->message : result_name(r));
 	sandbox_state(c);
 	set_result(c, unknown ? RESULT_RESOURCE_UNKNOWN : RESULT_RELEASE_FAILED, "%s",
-		*err->message ? err->message : result_meaning(r));
+	        *err->message ? err->message : result_meaning(r));
 	return false;
 }
 
@@ -204,7 +204,8 @@ static void unsettled(struct call *c, const char *why)
 
 static void settle_found(struct call *c)
 {
-	/* It is on record by its own name before it goes, so that a crash in between leaves a row that can be resolved. */
+	/* It is on record by its own name before it goes, so that a crash in between leaves a row that can be resolved.
+	 */
 	if (!ledger_took(c, ledger_set_live(c->env->ledger, c->env->epoch, c->resource_id, c->ref)))
 		return;
 	if (resource_state(c, LEDGER_RELEASING, NULL) && release(c))
@@ -353,7 +354,7 @@ static void connect_new(struct create_call *q)
 	enum result r = session_connect(c->session, &ctx, &q->fd, &err);
 	if (r != RESULT_OK)
 		snprintf(q->no_connection, sizeof(q->no_connection), "its console daemon could not be started: %.400s",
-			*err.message ? err.message : result_meaning(r));
+		        *err.message ? err.message : result_meaning(r));
 }
 
 void call_create(void *arg)
@@ -418,8 +419,8 @@ static bool attach(struct call *c, uint64_t limit_ms, enum result *r, struct san
 	return *r == RESULT_OK;
 }
 
-/* Whether the recorded console daemon is proven dead. What was never recorded never served; a line that is no process of this
- * host is the adapter's to understand. */
+/* Whether the recorded console daemon is proven dead. What was never recorded never served; a line that is no process
+ * of this host is the adapter's to understand. */
 static bool console_daemon_dead(const struct call *c, enum connect_mode mode)
 {
 	char line[SANDBOX_INSTANCE_BYTES] = "";

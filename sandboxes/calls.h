@@ -1,12 +1,13 @@
 /*
  * calls.h - the steps of a sandbox's life that wait: for the ledger, then for its provider, then for the ledger again.
  *
- * Each function here is the work of one job: it runs on a thread of the provider pool, gets copies, and leaves its result in the
- * same struct. The order inside is the ledger's promise: what is about to be made or released is durable before the provider
- * hears of it, and what came of it after.
+ * Each function here is the work of one job: it runs on a thread of the provider pool, gets copies, and leaves its
+ * result in the same struct. The order inside is the ledger's promise: what is about to be made or released is durable
+ * before the provider hears of it, and what came of it after.
  *
- * Settling   A create whose outcome is not known is never repeated. The adapter's lookup decides: found is released at once, proven
- *            absent is released, anything else is `unknown` and kept for a person (the sandbox is FAILED and says so).
+ * Settling   A create whose outcome is not known is never repeated. The adapter's lookup decides: found is released at
+ * once, proven absent is released, anything else is `unknown` and kept for a person (the sandbox is FAILED and says
+ * so).
  */
 #ifndef SANDBOXES_CALLS_H
 #define SANDBOXES_CALLS_H
@@ -48,7 +49,7 @@ void call_create(void *arg);
 struct connect_call {
 	struct call call;
 	enum connect_mode mode;
-	int fd;    /* -1 where code is RESULT_OK: there is no console daemon */
+	int fd; /* -1 where code is RESULT_OK: there is no console daemon */
 };
 void call_connect(void *arg);
 
@@ -57,7 +58,8 @@ void call_begin_close(void *arg); /* struct call */
 void call_close(void *arg);       /* struct call */
 void call_settle(void *arg);      /* struct call: its create was cut short by a crash */
 
-/* After the release: custody, rows and folder go, and the sandbox is TERMINATED. For the disk lane, after the last save. */
+/* After the release: custody, rows and folder go, and the sandbox is TERMINATED. For the disk lane, after the last
+ * save. */
 void call_forget(void *arg); /* struct call */
 
 /* For adapters: a sandbox's instance line in the ledger. data is a calls_env. */

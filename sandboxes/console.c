@@ -18,8 +18,8 @@
 #include "wire/log.h"
 #include "wire/mark.h"
 
-/* Output that a pty gives at the most: 191 MiB/s was measured on a fast machine. What a console may have printed since the
- * last look at it, when nobody can say any more. */
+/* Output that a pty gives at the most: 191 MiB/s was measured on a fast machine. What a console may have printed since
+ * the last look at it, when nobody can say any more. */
 #define MAX_BYTES_PER_SECOND ((uint64_t)256 * 1024 * 1024)
 
 /* ---- Descriptions ---- */
@@ -218,7 +218,7 @@ static void note_state(struct console *c)
 		log_info(label, c->name, "incarnation %u is RUNNING", c->info->incarnation);
 	else
 		log_info(label, c->name, "incarnation %u is EXITED at offset %" PRIu64, c->info->incarnation,
-			c->info->tail_offset);
+		        c->info->tail_offset);
 }
 
 static struct console *find_or_add(struct sandbox *s, const Wire__ConsoleInfo *info, bool *news)
@@ -232,7 +232,8 @@ static struct console *find_or_add(struct sandbox *s, const Wire__ConsoleInfo *i
 	return copy ? console_add(s, copy) : NULL;
 }
 
-/* A lie about the past harms nobody but its sandbox, but must not make offsets go back: late and stale news are not taken. */
+/* A lie about the past harms nobody but its sandbox, but must not make offsets go back: late and stale news are not
+ * taken. */
 static bool is_stale(const struct console *c, const Wire__ConsoleInfo *info)
 {
 	const Wire__ConsoleInfo *had = c->info;
@@ -355,7 +356,8 @@ static uint64_t next_step(uint64_t offset)
 	return (offset / CONSOLE_OFFSET_STEP + 1) * CONSOLE_OFFSET_STEP;
 }
 
-/* What a LOST one may have printed after its file was written: its offsets were told to readers, and must not come again. */
+/* What a LOST one may have printed after its file was written: its offsets were told to readers, and must not come
+ * again. */
 static uint64_t unseen_bytes(const struct console *c)
 {
 	if (!c->filed || c->info->ended_at_ms <= c->file_at_ms)

@@ -1,10 +1,10 @@
 /*
  * console.h - one console as the control daemon knows it: what it is, its memory, and what of it is kept on disk.
  *
- * Known from the ledger (a former daemon's), or from the console daemon. A RUNNING or EXITED console that the console daemon
- * has is `hosted`; its ring and marks are held here as descriptors from its first moment, so that they outlive the console daemon.
- * Of others custody's file is what is left. A name that was dropped (more than the 32 ended ones that are kept) is remembered
- * for one thing: where its offsets and incarnations go on.
+ * Known from the ledger (a former daemon's), or from the console daemon. A RUNNING or EXITED console that the console
+ * daemon has is `hosted`; its ring and marks are held here as descriptors from its first moment, so that they outlive
+ * the console daemon. Of others custody's file is what is left. A name that was dropped (more than the 32 ended ones
+ * that are kept) is remembered for one thing: where its offsets and incarnations go on.
  *
  * Loop thread only. A pointer to one is good for the turn of the loop at most; find it again by name.
  */
@@ -40,14 +40,14 @@ struct console {
 	struct ring *ring;     /* mapped while RUNNING */
 
 	/* What is on disk, see keeping.h */
-	bool saving;           /* one is in hand, of this: */
+	bool saving; /* one is in hand, of this: */
 	uint32_t saving_incarnation, saving_state;
-	enum keep_what want;   /* to be done after it */
+	enum keep_what want;                 /* to be done after it */
 	uint32_t row_incarnation, row_state; /* of the ledger's row */
-	bool filed;            /* custody has a file that holds something of it */
+	bool filed;                          /* custody has a file that holds something of it */
 	uint32_t file_incarnation, file_state;
 	uint64_t file_tail, file_at_ms; /* where that reaches, and since when */
-	uint64_t high; /* no offset from here on was ever told to a reader, as far as is known */
+	uint64_t high;                  /* no offset from here on was ever told to a reader, as far as is known */
 	struct wait_list recorded;
 };
 
@@ -63,8 +63,9 @@ bool console_needs_file(const struct console *c); /* it has ended, and what its 
 unsigned console_count_running(const struct sandbox *s);
 
 /*
- * The console daemon has it like this now. Takes the descriptors (fds[i] is -1 afterwards) where they are news: they are mapped and
- * checked, and refused when they are not a ring and its marks. A new incarnation or state is kept on disk. NULL: not taken in.
+ * The console daemon has it like this now. Takes the descriptors (fds[i] is -1 afterwards) where they are news: they
+ * are mapped and checked, and refused when they are not a ring and its marks. A new incarnation or state is kept on
+ * disk. NULL: not taken in.
  */
 struct console *console_update(struct sandbox *s, const Wire__ConsoleInfo *info, int fds[2]);
 
@@ -78,7 +79,8 @@ void console_unhost(struct console *c, const char *reason);
 void console_drop(struct console *c);
 void console_trim(struct sandbox *s); /* drops the oldest ended ones past CONSOLE_MAX_ENDED */
 
-/* Where the next incarnation begins, when the console daemon does not know the name: fills both fields in, or sets them to 0. */
+/* Where the next incarnation begins, when the console daemon does not know the name: fills both fields in, or sets them
+ * to 0. */
 void console_next_start(const struct console *c, uint64_t *start_offset, uint32_t *incarnation);
 
 void console_close_memory(struct console *c);

@@ -1,8 +1,8 @@
 /*
  * control.c - the socket and the clients of control.h, and the table of requests.
  *
- * What is true of each kind of request stands in its row and is checked once, above all handlers: that the daemon still takes
- * requests, that a sandbox of the name exists, that a console's name is one.
+ * What is true of each kind of request stands in its row and is checked once, above all handlers: that the daemon still
+ * takes requests, that a sandbox of the name exists, that a console's name is one.
  */
 #include "sandboxes/control.h"
 
@@ -24,11 +24,11 @@
 #include "wire/text.h"
 #include "wire/uvconn.h"
 
-#define LISTEN_BACKLOG   128
-#define ACCEPTS_AT_ONCE  16
-#define ACCEPT_PAUSE_MS  100 /* when descriptors have run out: those who wait are taken as soon as some are free */
-#define CLIENT_NAME      64
-#define MESSAGE_BYTES    512
+#define LISTEN_BACKLOG  128
+#define ACCEPTS_AT_ONCE 16
+#define ACCEPT_PAUSE_MS 100 /* when descriptors have run out: those who wait are taken as soon as some are free */
+#define CLIENT_NAME     64
+#define MESSAGE_BYTES   512
 
 /* A reply that does not fit the connection's queue yet. */
 struct chunk {
@@ -157,7 +157,8 @@ static void on_drained(struct uvconn *u, void *ctx)
 	}
 }
 
-/* -EMFILE: nothing was sent, for want of descriptors. After any other failure the client is gone, or is dropped here. */
+/* -EMFILE: nothing was sent, for want of descriptors. After any other failure the client is gone, or is dropped here.
+ */
 static int client_send(struct client *c, const Wire__ControlReply *m, const int *fds, unsigned nfds)
 {
 	if (c->gone)
@@ -253,9 +254,9 @@ enum needs {
 	ANY_TIME = 1 << 2,      /* also while the daemon goes down */
 };
 
-#define IN(type) offsetof(Wire__##type, sandbox)
+#define IN(type)      offsetof(Wire__##type, sandbox)
 #define NAME_IN(type) offsetof(Wire__##type, name)
-#define ROUTE(name) [WIRE__CONTROL_REQUEST__BODY_##name]
+#define ROUTE(name)   [WIRE__CONTROL_REQUEST__BODY_##name]
 
 static const struct route {
 	const char *name;
@@ -272,8 +273,10 @@ static const struct route {
 	ROUTE(START) = { "start", 0, on_start },
 	ROUTE(CONSOLES) = { "ps", 0, on_consoles },
 	ROUTE(OPEN) = { "open", NEEDS_SANDBOX | NEEDS_CONSOLE, on_open, IN(OpenStream), NAME_IN(OpenStream) },
-	ROUTE(SIGNAL) = { "signal", NEEDS_SANDBOX | NEEDS_CONSOLE, on_signal, IN(ConsoleSignal), NAME_IN(ConsoleSignal) },
-	ROUTE(RESIZE) = { "resize", NEEDS_SANDBOX | NEEDS_CONSOLE, on_resize, IN(ConsoleResize), NAME_IN(ConsoleResize) },
+	ROUTE(SIGNAL) = { "signal", NEEDS_SANDBOX | NEEDS_CONSOLE, on_signal, IN(ConsoleSignal),
+	        NAME_IN(ConsoleSignal) },
+	ROUTE(RESIZE) = { "resize", NEEDS_SANDBOX | NEEDS_CONSOLE, on_resize, IN(ConsoleResize),
+	        NAME_IN(ConsoleResize) },
 	ROUTE(CLOSE) = { "close", NEEDS_SANDBOX | NEEDS_CONSOLE, on_close, IN(ConsoleClose), NAME_IN(ConsoleClose) },
 	ROUTE(EXEC) = { "exec", 0, on_exec },
 	ROUTE(DOWN) = { "down", 0, on_down },
@@ -292,7 +295,7 @@ void request_no_such_sandbox(struct request *r, const char *name)
 	char shown[160];
 
 	request_fail(r, RESULT_NOT_FOUND, "no sandbox '%s'; `ringside ls` shows those that exist",
-		text_escape(shown, sizeof(shown), name, strlen(name)));
+	        text_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
 void request_bad_name(struct request *r, const char *name)
@@ -300,8 +303,8 @@ void request_bad_name(struct request *r, const char *name)
 	char shown[160];
 
 	request_fail(r, RESULT_INVALID_ARGUMENT,
-		"'%s' is not a console's name: 1 to %d of [A-Za-z0-9._-], not starting with '.' or '-'",
-		text_escape(shown, sizeof(shown), name, strlen(name)), NAME_MAX_BYTES);
+	        "'%s' is not a console's name: 1 to %d of [A-Za-z0-9._-], not starting with '.' or '-'",
+	        text_escape(shown, sizeof(shown), name, strlen(name)), NAME_MAX_BYTES);
 }
 
 /* false: it was answered. */
@@ -341,7 +344,8 @@ static void protocol_error(struct client *c, uint64_t id, const char *what)
 
 static void refuse_unknown(struct client *c, const Wire__ControlRequest *q)
 {
-	send_error(c, q->id, RESULT_NOT_SUPPORTED, "this ringsided (version " RINGSIDE_VERSION ") does not know the request");
+	send_error(c, q->id, RESULT_NOT_SUPPORTED,
+	        "this ringsided (version " RINGSIDE_VERSION ") does not know the request");
 }
 
 /* Takes q over. */
@@ -546,7 +550,8 @@ int control_open(struct daemon *d, int dirfd, struct control **out, char *messag
 	if (r == 0)
 		r = uv_poll_init(&d->loop, &c->poll, c->fd);
 	if (r < 0) {
-		snprintf(message, size, "cannot listen at %s/%s: %s", d->options.paths.runtime_dir, CONTROL_SOCKET, bind_error(r));
+		snprintf(message, size, "cannot listen at %s/%s: %s", d->options.paths.runtime_dir, CONTROL_SOCKET,
+		        bind_error(r));
 		fd_close(&c->fd);
 		free(c);
 		return r;

@@ -1,4 +1,5 @@
-/* crc32c.h - CRC-32C (Castagnoli), the checksum of custody's files. It finds damage, not malice. Source: RFC 3720, appendix B.4. */
+/* crc32c.h - CRC-32C (Castagnoli), the checksum of custody's files. It finds damage, not malice. Source: RFC 3720,
+ * appendix B.4. */
 #ifndef SANDBOXES_CRC32C_H
 #define SANDBOXES_CRC32C_H
 

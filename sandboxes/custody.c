@@ -3,8 +3,8 @@
  *
  *     0       8      12     16        24    32    40           48           56       64           68     72      76
  *    +-------+------+------+---------+-----+-----+------------+------------+--------+------------+------+-------+------+
- *    | magic |layout|marks'| capacity| head| tail| marks_first| marks_bytes| written| incarnation| state| body's| own  |
- *    |       |      |layout|         |     |     |            |            | at     |            |      | crc   | crc  |
+ *    | magic |layout|marks'| capacity| head| tail| marks_first| marks_bytes| written| incarnation| state| body's| own |
+ *    |       |      |layout|         |     |     |            |            | at     |            |      | crc   | crc |
  *    +-------+------+------+---------+-----+-----+------------+------------+--------+------------+------+-------+------+
  *    80: console's name, NUL-padded | 152: sandbox's id, NUL-padded | 224: zeros | 256: marks, then bytes
  *
@@ -30,12 +30,12 @@
 #include "wire/mark.h"
 #include "wire/name.h"
 
-#define LAYOUT       1
-#define HEADER_BYTES 256
-#define NAME_FIELD   72 /* the longest name or id, NUL-padded */
-#define CHUNK_BYTES  ((size_t)64 * 1024)
-#define SUFFIX       ".ring"
-#define TMP_SUFFIX   ".ring.tmp"
+#define LAYOUT          1
+#define HEADER_BYTES    256
+#define NAME_FIELD      72 /* the longest name or id, NUL-padded */
+#define CHUNK_BYTES     ((size_t)64 * 1024)
+#define SUFFIX          ".ring"
+#define TMP_SUFFIX      ".ring.tmp"
 #define FILE_NAME_BYTES (NAME_MAX_BYTES + sizeof(TMP_SUFFIX))
 
 /* A copy that a hostile writer keeps overtaking ends with what was got so far. An honest one is overtaken by a memory
@@ -148,11 +148,13 @@ static int unpack_header(const struct custody_place *place, uint8_t in[HEADER_BY
 		.body_crc = get_le32(in + AT_BODY_CRC),
 	};
 	const struct custody_entry *e = &out->entry;
-	if (e->capacity < RING_MIN_CAPACITY || e->capacity > RING_MAX_CAPACITY || (e->capacity & (e->capacity - 1)) != 0)
+	if (e->capacity < RING_MIN_CAPACITY || e->capacity > RING_MAX_CAPACITY ||
+	        (e->capacity & (e->capacity - 1)) != 0)
 		return -EUCLEAN;
 	if (e->tail < e->head || e->tail - e->head > e->capacity)
 		return -EUCLEAN;
-	if (out->marks_bytes > MARK_RING_BYTES || out->marks_bytes % MARK_SIZE != 0 || out->marks_first % MARK_SIZE != 0)
+	if (out->marks_bytes > MARK_RING_BYTES || out->marks_bytes % MARK_SIZE != 0 ||
+	        out->marks_first % MARK_SIZE != 0)
 		return -EUCLEAN;
 	return 0;
 }
@@ -217,9 +219,9 @@ struct copied {
 };
 
 /*
- * Copies what the ring retains to fd at `at`. Chunk by chunk, each whole as of its own copy; when the writer has overtaken
- * the next chunk the file's part begins again there, so that what stands in the file is always one range, up to the tail of
- * the start. A copy of the whole ring at once would be overtaken by any flood, and never end.
+ * Copies what the ring retains to fd at `at`. Chunk by chunk, each whole as of its own copy; when the writer has
+ * overtaken the next chunk the file's part begins again there, so that what stands in the file is always one range, up
+ * to the tail of the start. A copy of the whole ring at once would be overtaken by any flood, and never end.
  */
 static int copy_ring(const struct ring *r, int fd, uint64_t at, uint32_t crc, struct copied *out)
 {
@@ -279,7 +281,8 @@ static int copy_marks(const struct ring *marks, int fd, struct header *h)
 	return 0;
 }
 
-/* Marks before bytes: a mark is published after the bytes that it stands behind, so none in the file is past the tail. */
+/* Marks before bytes: a mark is published after the bytes that it stands behind, so none in the file is past the tail.
+ */
 static int write_body(const struct ring *ring, const struct ring *marks, int fd, struct header *h)
 {
 	struct copied got;
@@ -300,8 +303,8 @@ static int write_body(const struct ring *ring, const struct ring *marks, int fd,
 	return 0;
 }
 
-static int write_file(const struct custody_place *place, const struct ring *ring, const struct ring *marks, int fd,
-	struct header *h)
+static int write_file(
+        const struct custody_place *place, const struct ring *ring, const struct ring *marks, int fd, struct header *h)
 {
 	uint8_t header[HEADER_BYTES];
 
@@ -325,7 +328,7 @@ static int put_in_place(int dirfd, const char *tmp, const char *name)
 }
 
 static int write_in_dir(const struct custody_place *place, int dirfd, const struct ring *ring, const struct ring *marks,
-	struct header *h)
+        struct header *h)
 {
 	char name[FILE_NAME_BYTES], tmp[FILE_NAME_BYTES];
 

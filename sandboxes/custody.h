@@ -3,13 +3,13 @@
  *
  *   STATE/sandboxes/ID/custody/NAME.ring:  header | marks | bytes
  *
- * Durable    Written beside the old one, synced, renamed over it, and the directory synced: a crash at any point leaves the old
- *            file or the new one, whole.
- * Trust      Nothing in a file is believed: owner, type, lengths, names and both checksums are checked, and a file that
- *            fails one is refused (-EUCLEAN), never repaired and never partly served. The rings it is written from belong to a
- *            sandbox: they come through ring_open(), and whatever their writer does, what is kept is one contiguous range.
- * Blocking   Every call here waits for the disk: on a job's thread only. One console's calls run one after another.
- * Errors     0 or a negative errno: -ENOENT (no such file), -EUCLEAN, -ENOSPC, …, and ring_open()'s (-EPERM, -EPROTO).
+ * Durable    Written beside the old one, synced, renamed over it, and the directory synced: a crash at any point leaves
+ * the old file or the new one, whole. Trust      Nothing in a file is believed: owner, type, lengths, names and both
+ * checksums are checked, and a file that fails one is refused (-EUCLEAN), never repaired and never partly served. The
+ * rings it is written from belong to a sandbox: they come through ring_open(), and whatever their writer does, what is
+ * kept is one contiguous range. Blocking   Every call here waits for the disk: on a job's thread only. One console's
+ * calls run one after another. Errors     0 or a negative errno: -ENOENT (no such file), -EUCLEAN, -ENOSPC, …, and
+ * ring_open()'s (-EPERM, -EPROTO).
  */
 #ifndef SANDBOXES_CUSTODY_H
 #define SANDBOXES_CUSTODY_H
@@ -19,9 +19,9 @@
 /* What is written with the bytes, and read back. */
 struct custody_entry {
 	uint32_t incarnation;
-	uint32_t state;     /* enum console_state, when it was written */
+	uint32_t state;      /* enum console_state, when it was written */
 	uint64_t head, tail; /* [head, tail) is in the file */
-	uint64_t capacity;  /* of the ring */
+	uint64_t capacity;   /* of the ring */
 	uint64_t written_at_ms;
 };
 
@@ -32,8 +32,8 @@ struct custody_place {
 	const char *console;
 };
 
-/* Keeps what both rings retain at this moment. The descriptors stay the caller's. In: incarnation and state of *entry; the
- * rest is filled in. */
+/* Keeps what both rings retain at this moment. The descriptors stay the caller's. In: incarnation and state of *entry;
+ * the rest is filled in. */
 int custody_write(const struct custody_place *place, int bytes_fd, int marks_fd, struct custody_entry *entry);
 
 /* The header alone. */

@@ -125,7 +125,8 @@ static int open_loop(struct daemon *d)
 
 static int open_jobs(struct daemon *d)
 {
-	int r = jobs_new(&d->loop, DAEMON_PROVIDER_THREADS, DAEMON_THREAD_IDLE_MS, finish_if_idle, d, &d->provider_jobs);
+	int r = jobs_new(
+	        &d->loop, DAEMON_PROVIDER_THREADS, DAEMON_THREAD_IDLE_MS, finish_if_idle, d, &d->provider_jobs);
 
 	if (r == 0)
 		r = jobs_new(&d->loop, DAEMON_DISK_THREADS, DAEMON_THREAD_IDLE_MS, finish_if_idle, d, &d->disk_jobs);
@@ -146,7 +147,7 @@ static int open_ledger(struct daemon *d, char *message, unsigned size)
 	if (r < 0)
 		return r;
 	snprintf(d->env.owner_id, sizeof(d->env.owner_id), "ringsided:%ld:%llu", (long)getpid(),
-		(unsigned long long)d->started_at_ms);
+	        (unsigned long long)d->started_at_ms);
 	r = ledger_take_lease(d->env.ledger, d->env.owner_id, &d->env.epoch);
 	if (r < 0)
 		snprintf(message, size, "cannot take the ledger's lease: %s", strerror(-r));
@@ -173,7 +174,8 @@ static int open_adapters(struct daemon *d, char *message, unsigned size)
 	}
 	if (ringsided_adapter(d, d->options.default_provider))
 		return 0;
-	snprintf(message, size, "RINGSIDE_PROVIDER names no provider of this build: %.64s", d->options.default_provider);
+	snprintf(
+	        message, size, "RINGSIDE_PROVIDER names no provider of this build: %.64s", d->options.default_provider);
 	return -EINVAL;
 }
 
@@ -226,7 +228,7 @@ struct sandbox_adapter *ringsided_adapter(struct daemon *d, const char *provider
 bool ringsided_run(struct daemon *d)
 {
 	log_info(NULL, NULL, "ringsided %s, pid %ld, epoch %llu, state in %s", RINGSIDE_VERSION, (long)getpid(),
-		(unsigned long long)d->env.epoch, d->env.state_dir);
+	        (unsigned long long)d->env.epoch, d->env.state_dir);
 	recovery_begin(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	control_stop(d->control);

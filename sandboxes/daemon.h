@@ -1,13 +1,13 @@
 /*
  * daemon.h - the control daemon as a whole: what all its parts stand on, its start, and its end.
  *
- * One loop thread owns everything here. What may wait (providers, ledger, disk) runs as jobs; those get `struct calls_env`,
- * which does not change once the loop runs, and copies of all else.
+ * One loop thread owns everything here. What may wait (providers, ledger, disk) runs as jobs; those get `struct
+ * calls_env`, which does not change once the loop runs, and copies of all else.
  *
- * Start      The lock is held by the caller. Ledger, lease, what the ledger knows of sandboxes, then the socket. From the moment
- *            ringsided_open() has returned clients may connect; sandboxes are reattached from inside the loop.
- * End        ringsided_stop(): no new work is taken, live rings are kept once more, what is in hand is waited for (STOP_MS at the most).
- *            Sandboxes go on.
+ * Start      The lock is held by the caller. Ledger, lease, what the ledger knows of sandboxes, then the socket. From
+ * the moment ringsided_open() has returned clients may connect; sandboxes are reattached from inside the loop. End
+ * ringsided_stop(): no new work is taken, live rings are kept once more, what is in hand is waited for (STOP_MS at the
+ * most). Sandboxes go on.
  */
 #ifndef SANDBOXES_DAEMON_H
 #define SANDBOXES_DAEMON_H
@@ -21,8 +21,8 @@
 #include "sandboxes/jobs.h"
 #include "wire/paths.h"
 
-#define DAEMON_PROVIDER_THREADS 64    /* provider calls at once; one for each sandbox at the most */
-#define DAEMON_DISK_THREADS     4     /* custody's files; the ledger writes one after another anyway */
+#define DAEMON_PROVIDER_THREADS 64 /* provider calls at once; one for each sandbox at the most */
+#define DAEMON_DISK_THREADS     4  /* custody's files; the ledger writes one after another anyway */
 #define DAEMON_THREAD_IDLE_MS   5000
 #define DAEMON_CUSTODY_MS       20000 /* between looks at live rings: with the writing itself below the promised 30 s */
 #define DAEMON_STOP_MS          10000
@@ -72,8 +72,8 @@ struct daemon {
 int ringsided_open(struct daemon *d, const struct daemon_options *options, char *message, unsigned size);
 /* Runs until stopped. The process is to be left by _exit() when it answers false: a job did not end. */
 bool ringsided_run(struct daemon *d);
-/* After ringsided_run() answered true, or ringsided_open() failed. Clients are let go last, when nothing of this daemon is left that
- * could be in a next one's way. */
+/* After ringsided_run() answered true, or ringsided_open() failed. Clients are let go last, when nothing of this daemon
+ * is left that could be in a next one's way. */
 void ringsided_close(struct daemon *d);
 
 /* Begins the end. A second call does nothing. */

@@ -71,7 +71,7 @@ static void strays_done(void *arg)
 
 	if (j->ended > 0)
 		log_warn(sandbox_label(j->sandbox), NULL,
-			"ended %u processes that outlived the console daemon and their keepers", j->ended);
+		        "ended %u processes that outlived the console daemon and their keepers", j->ended);
 	free(j->list);
 	sandbox_unref(j->sandbox);
 }
@@ -197,7 +197,7 @@ static void become_hosted(struct sandbox *s)
 	s->hosted = true;
 	s->hosted_at_ms = clock_mono_ms();
 	log_info(sandbox_label(s), NULL, "hosted by console daemon %ld, version %s, %u consoles running",
-		(long)link_peer_pid(s->link), link_version(s->link), console_count_running(s));
+	        (long)link_peer_pid(s->link), link_version(s->link), console_count_running(s));
 	ringsided_watch_rings(s->daemon);
 	wait_answer_all(&s->uses, RESULT_OK, NULL);
 }
@@ -284,8 +284,8 @@ static int take_all(struct sandbox *s)
 	return 0;
 }
 
-/* What a former link, or the ledger, knew and this one does not have. A start that failed in the end was listed while it was tried,
- * and is one of these. */
+/* What a former link, or the ledger, knew and this one does not have. A start that failed in the end was listed while
+ * it was tried, and is one of these. */
 static void reconcile(struct sandbox *s)
 {
 	for (struct console *c = s->consoles; c;) {
@@ -399,7 +399,8 @@ void hosting_refresh(struct sandbox *s, uint64_t timeout_ms, struct wait *w)
 
 /* ---- Events ---- */
 
-static void on_event(struct link *l, Wire__ConsoleEvent__Kind kind, const Wire__ConsoleInfo *info, int fds[2], void *ctx)
+static void on_event(
+        struct link *l, Wire__ConsoleEvent__Kind kind, const Wire__ConsoleInfo *info, int fds[2], void *ctx)
 {
 	struct sandbox *s = ctx;
 

@@ -6,8 +6,8 @@
 
 #include "sandboxes/sandbox.h"
 
-/* A connection was made: hello, what consoles there are, all their memory. Then the sandbox is hosted and its uses are answered.
- * Takes fd over. */
+/* A connection was made: hello, what consoles there are, all their memory. Then the sandbox is hosted and its uses are
+ * answered. Takes fd over. */
 void hosting_begin(struct sandbox *s, int fd);
 /* There is no console daemon: RUNNING consoles are LOST, what their programs left running is ended. */
 void hosting_dead(struct sandbox *s);

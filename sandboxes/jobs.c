@@ -1,12 +1,12 @@
 /*
  * jobs.c - the lanes and threads of jobs.h.
  *
- *   lane: [job][job]…      A lane stands in the pool's queue of ready lanes when it has a job and none of its jobs runs.
- *   ready lanes ─► thread: takes the oldest lane's first job, runs it, puts it on the done list, and the lane back in the
- *   queue when it has more. uv_async wakes the loop, which calls done() for the whole list.
+ *   lane: [job][job]…      A lane stands in the pool's queue of ready lanes when it has a job and none of its jobs
+ * runs. ready lanes ─► thread: takes the oldest lane's first job, runs it, puts it on the done list, and the lane back
+ * in the queue when it has more. uv_async wakes the loop, which calls done() for the whole list.
  *
- * One mutex guards everything that threads share: both queues, each lane's jobs and flags, the counters. It is never held
- * while a job or a callback runs.
+ * One mutex guards everything that threads share: both queues, each lane's jobs and flags, the counters. It is never
+ * held while a job or a callback runs.
  */
 #include "sandboxes/jobs.h"
 
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-/* What a worker needs at most: SQLite's and an adapter's frames, with room. The default of 8 MiB is address space that 64
- * threads do not need. */
+/* What a worker needs at most: SQLite's and an adapter's frames, with room. The default of 8 MiB is address space that
+ * 64 threads do not need. */
 #define WORKER_STACK_BYTES ((size_t)1024 * 1024)
 
 struct job {
@@ -252,7 +252,7 @@ static void on_wake(uv_async_t *handle)
 }
 
 int jobs_new(uv_loop_t *loop, unsigned max_threads, uint64_t idle_ms, void (*on_idle)(void *ctx), void *ctx,
-	struct jobs **out)
+        struct jobs **out)
 {
 	pthread_condattr_t attr;
 	struct jobs *j = calloc(1, sizeof(*j));

@@ -1,6 +1,6 @@
 /*
- * keeping.c - the jobs of keeping.h. A job has copies of everything, its own duplicates of the descriptors included: the console
- * that it was made for may be another incarnation, or forgotten, when it is done.
+ * keeping.c - the jobs of keeping.h. A job has copies of everything, its own duplicates of the descriptors included:
+ * the console that it was made for may be another incarnation, or forgotten, when it is done.
  */
 #include "sandboxes/keeping.h"
 
@@ -297,8 +297,8 @@ static void drop_work(void *arg)
 		.state = d->state,
 		.tail_offset = d->tail,
 	};
-	int r = d->row_too ? ledger_drop_console(env->ledger, env->epoch, row.sandbox_id, row.name) :
-			     ledger_put_console(env->ledger, env->epoch, &row);
+	int r = d->row_too ? ledger_drop_console(env->ledger, env->epoch, row.sandbox_id, row.name)
+	                   : ledger_put_console(env->ledger, env->epoch, &row);
 	if (d->err == 0 && r != -ENOENT)
 		d->err = r;
 }
@@ -309,7 +309,7 @@ static void drop_done(void *arg)
 
 	if (d->err < 0)
 		log_error(sandbox_label(d->j.sandbox), d->j.console, "what was kept of it is not removed: %s",
-			strerror(-d->err));
+		        strerror(-d->err));
 	if (d->err == -ESTALE)
 		ringsided_lease_lost(d->j.sandbox->daemon);
 	sandbox_unref(d->j.sandbox);
@@ -359,7 +359,7 @@ static void fetch_done(void *arg)
 
 	if (f->kept.err < 0 && f->kept.err != -ENOENT)
 		log_error(sandbox_label(f->j.sandbox), f->j.console, "what was kept of it cannot be read: %s",
-			strerror(-f->kept.err));
+		        strerror(-f->kept.err));
 	f->done(&f->kept, f->ctx);
 	fd_close(&f->kept.fds[0]);
 	fd_close(&f->kept.fds[1]);

@@ -1,8 +1,9 @@
 /*
- * keeping.h - brings consoles to disk and back: custody's files and the ledger's rows, by jobs on the sandbox's disk lane.
+ * keeping.h - brings consoles to disk and back: custody's files and the ledger's rows, by jobs on the sandbox's disk
+ * lane.
  *
- * One save of a console is in hand at a time; what is asked for meanwhile is done after it, once. The file is durable before
- * the row that speaks of it, and both before the console daemon is told that an ended console is kept.
+ * One save of a console is in hand at a time; what is asked for meanwhile is done after it, once. The file is durable
+ * before the row that speaks of it, and both before the console daemon is told that an ended console is kept.
  */
 #ifndef SANDBOXES_KEEPING_H
 #define SANDBOXES_KEEPING_H

@@ -42,14 +42,14 @@ static bool read_stat(pid_t pid, struct stat_line *out)
 	long session;
 	/* state(3) ppid pgrp session(6) … starttime(22) */
 	if (!p || sscanf(p + 1, " %c %*d %*d %ld %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
-			  &out->state, &session, &out->start_time) != 3)
+	                  &out->state, &session, &out->start_time) != 3)
 		return false;
 	out->session = (pid_t)session;
 	return true;
 }
 
-/* The session's leader may be gone; its number is not given to anybody while it has members, so a member that is not older than
- * it was is of that session. */
+/* The session's leader may be gone; its number is not given to anybody while it has members, so a member that is not
+ * older than it was is of that session. */
 static bool belongs(const struct stat_line *s, pid_t pid, pid_t leader, uint64_t leader_start)
 {
 	if (s->state == 'Z')
@@ -68,7 +68,7 @@ static bool end_one(pid_t pid, pid_t leader, uint64_t leader_start)
 		return false;
 	/* Looked at after the pidfd was opened: what is signalled is what was looked at, or nothing. */
 	bool hit = read_stat(pid, &s) && belongs(&s, pid, leader, leader_start) &&
-		   syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+	           syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
 	fd_close(&fd);
 	return hit;
 }

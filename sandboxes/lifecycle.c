@@ -3,7 +3,8 @@
  *
  *   create ──► RUNNING ──► connect ⇄ hosted ──► begin close ──► shutdown by link ──► close ──► forget ──► TERMINATED
  *
- * One operation at a time: `op` says which. Its end looks at what is wanted by then (a close above all) and goes on there.
+ * One operation at a time: `op` says which. Its end looks at what is wanted by then (a close above all) and goes on
+ * there.
  */
 #include "sandboxes/lifecycle.h"
 
@@ -96,7 +97,8 @@ static void forget_done(void *arg)
 	sandbox_unref(s);
 }
 
-/* It is released: nobody reaches it any more, and what was kept of it goes. On the disk lane, so that no save comes after it. */
+/* It is released: nobody reaches it any more, and what was kept of it goes. On the disk lane, so that no save comes
+ * after it. */
 static void forget(struct sandbox *s, const char *reason)
 {
 	char why[REASON_BYTES];
@@ -354,7 +356,8 @@ static void run_close(struct sandbox *s)
 {
 	struct call c = call_of(s);
 
-	/* The ledger says `releasing`: a next start goes on from here, also when this job is refused because the daemon ends. */
+	/* The ledger says `releasing`: a next start goes on from here, also when this job is refused because the daemon
+	 * ends. */
 	int r = lane_add(s->calls, call_close, close_done, &c, sizeof(c));
 	if (r == 0)
 		return;
@@ -377,7 +380,8 @@ static void saves_over(void *arg)
 	sandbox_unref(s);
 }
 
-/* Its programs have been ended in order, or cannot be asked to: on with the provider, once the last save has left its folder. */
+/* Its programs have been ended in order, or cannot be asked to: on with the provider, once the last save has left its
+ * folder. */
 static void shut_down(struct sandbox *s)
 {
 	if (!s->shutting)
@@ -416,8 +420,8 @@ static void ask_to_shut_down(struct sandbox *s)
 	q.body_case = WIRE__CONSOLED_REQUEST__BODY_SHUTDOWN;
 	q.shutdown = &m;
 	sandbox_ref(s);
-	if (s->hosted && link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_DONE, SHUTDOWN_ANSWER_MS, on_shutdown_answer,
-				 s) == 0)
+	if (s->hosted && link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_DONE, SHUTDOWN_ANSWER_MS,
+	                         on_shutdown_answer, s) == 0)
 		return;
 	shut_down(s);
 	sandbox_unref(s);
@@ -509,7 +513,8 @@ void lifecycle_recover(struct sandbox *s, enum ledger_state resource)
 			lifecycle_connect(s, CONNECT_IF_ALIVE);
 		else if (s->state == SANDBOX_CREATING) {
 			/* Its maker never got an answer: nobody knows of it, so nobody would ever release it. */
-			sandbox_set_state(s, SANDBOX_CREATING, "its create was cut short by a crash of the control daemon");
+			sandbox_set_state(
+			        s, SANDBOX_CREATING, "its create was cut short by a crash of the control daemon");
 			sandbox_close(s, NULL);
 		}
 		break;
@@ -523,8 +528,8 @@ void lifecycle_recover(struct sandbox *s, enum ledger_state resource)
 	case LEDGER_UNKNOWN:
 		if (s->state != SANDBOX_FAILED)
 			sandbox_set_state(s, SANDBOX_FAILED,
-				resource == LEDGER_UNKNOWN ? "its provider cannot say whether it exists" :
-							     "it was not released; remove it again to try again");
+			        resource == LEDGER_UNKNOWN ? "its provider cannot say whether it exists"
+			                                   : "it was not released; remove it again to try again");
 		break;
 	}
 }

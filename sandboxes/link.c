@@ -1,9 +1,9 @@
 /*
  * link.c - the connection of link.h.
  *
- * Calls in hand stand in a list, oldest first; the console daemon mostly answers in that order, so that finding one is short.
- * A call that ran into its deadline stays there without a callback until its answer comes, so that a late answer is not taken
- * for one that nobody asked for; too many of those, and the link is given up.
+ * Calls in hand stand in a list, oldest first; the console daemon mostly answers in that order, so that finding one is
+ * short. A call that ran into its deadline stays there without a callback until its answer comes, so that a late answer
+ * is not taken for one that nobody asked for; too many of those, and the link is given up.
  */
 #include "sandboxes/link.h"
 
@@ -160,8 +160,8 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- Calls ---- */
 
-int link_call(struct link *l, Wire__ConsoledRequest *q, int fd, Wire__ConsoledReply__BodyCase expected, uint64_t timeout_ms,
-	link_answer_fn *done, void *ctx)
+int link_call(struct link *l, Wire__ConsoledRequest *q, int fd, Wire__ConsoledReply__BodyCase expected,
+        uint64_t timeout_ms, link_answer_fn *done, void *ctx)
 {
 	if (l->down)
 		return -EPIPE;
@@ -216,8 +216,8 @@ static struct call *take_call(struct link *l, struct call **at)
 bool link_info_valid(const Wire__ConsoleInfo *info)
 {
 	return info && name_valid(info->name) && (info->state == CONSOLE_RUNNING || info->state == CONSOLE_EXITED) &&
-	       info->incarnation > 0 && info->head_offset <= info->tail_offset && info->ring_bytes <= RING_MAX_CAPACITY &&
-	       wire__console_info__get_packed_size(info) <= LINK_INFO_BYTES;
+	       info->incarnation > 0 && info->head_offset <= info->tail_offset &&
+	       info->ring_bytes <= RING_MAX_CAPACITY && wire__console_info__get_packed_size(info) <= LINK_INFO_BYTES;
 }
 
 /* Descriptions inside an answer are as good as those of an event. */
@@ -275,7 +275,8 @@ static void on_event(struct link *l, Wire__ConsoleEvent *e)
 /* The error of an answer, with a code that this version knows. */
 static enum result error_code(const Wire__Error *e)
 {
-	return e->code != RESULT_OK && strcmp(result_name(e->code), "internal") != 0 ? (enum result)e->code : RESULT_INTERNAL;
+	return e->code != RESULT_OK && strcmp(result_name(e->code), "internal") != 0 ? (enum result)e->code
+	                                                                             : RESULT_INTERNAL;
 }
 
 static void deliver(struct link *l, struct call *c, Wire__ConsoledReply *m)
@@ -304,7 +305,7 @@ static void on_answer(struct link *l, Wire__ConsoledReply *m)
 		return;
 	}
 	if ((!error && m->body_case != (*at)->expected) || !infos_valid(m) ||
-		(m->more && (m->body_case != WIRE__CONSOLED_REPLY__BODY_LIST || ++(*at)->parts > MAX_LIST_PARTS))) {
+	        (m->more && (m->body_case != WIRE__CONSOLED_REPLY__BODY_LIST || ++(*at)->parts > MAX_LIST_PARTS))) {
 		fail(l, "the console daemon's answer makes no sense");
 		return;
 	}
@@ -421,7 +422,7 @@ static void look_at_peer(struct link *l, int fd)
 }
 
 int link_new(uv_loop_t *loop, int fd, uint32_t console_limit, uint64_t ring_bytes, const struct link_handler *handler,
-	void *ctx, struct link **out)
+        void *ctx, struct link **out)
 {
 	struct link *l = calloc(1, sizeof(*l));
 

@@ -4,9 +4,9 @@
  *   ringsided                goes to the background; the command ends, with status 0, once the daemon serves
  *   ringsided --foreground   stays; logs to standard error
  *
- * One per user (or per RINGSIDE_HOME): the lock beside the socket decides, and the second is refused with status 5. Other statuses:
- * 1 it cannot start, 2 usage. The environment: RINGSIDE_HOME (paths), RINGSIDE_PROVIDER (the default provider), RINGSIDE_CONSOLED (the
- * console daemon's program, else it is looked for beside this one).
+ * One per user (or per RINGSIDE_HOME): the lock beside the socket decides, and the second is refused with status 5.
+ * Other statuses: 1 it cannot start, 2 usage. The environment: RINGSIDE_HOME (paths), RINGSIDE_PROVIDER (the default
+ * provider), RINGSIDE_CONSOLED (the console daemon's program, else it is looked for beside this one).
  */
 #include <assert.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static int usage(FILE *f, int status)
 {
 	fputs("usage: ringsided [--foreground] [--custody-interval DURATION]\n"
 	      "       ringsided --version | --help\n",
-		f);
+	        f);
 	return status;
 }
 
@@ -92,7 +92,8 @@ static int parse(int argc, char **argv, struct arguments *out)
 
 /* ---- Surroundings ---- */
 
-__attribute__((format(printf, 3, 4))) static enum status say(struct verdict *v, enum status status, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static enum status say(
+        struct verdict *v, enum status status, const char *fmt, ...)
 {
 	va_list args;
 
@@ -199,10 +200,12 @@ static enum status take_place(struct daemon_options *o, struct place *p, struct 
 
 	int r = paths_find(&o->paths);
 	if (r < 0)
-		return say(v, STATUS_FAILED, "no place for the daemon's files: RINGSIDE_HOME, HOME and XDG_* must be absolute paths");
+		return say(v, STATUS_FAILED,
+		        "no place for the daemon's files: RINGSIDE_HOME, HOME and XDG_* must be absolute paths");
 	p->runtime_dirfd = paths_make_private_dir(o->paths.runtime_dir);
 	if (p->runtime_dirfd < 0)
-		return say(v, STATUS_FAILED, "cannot use %.400s: %s", o->paths.runtime_dir, strerror(-p->runtime_dirfd));
+		return say(
+		        v, STATUS_FAILED, "cannot use %.400s: %s", o->paths.runtime_dir, strerror(-p->runtime_dirfd));
 	p->state_dirfd = paths_make_private_dir(o->paths.state_dir);
 	if (p->state_dirfd < 0)
 		return say(v, STATUS_FAILED, "cannot use %.400s: %s", o->paths.state_dir, strerror(-p->state_dirfd));
@@ -211,7 +214,7 @@ static enum status take_place(struct daemon_options *o, struct place *p, struct 
 		return say(v, STATUS_RUNNING, "ringsided is running already, pid %ld", (long)holder);
 	if (o->lock_fd < 0)
 		return say(v, STATUS_FAILED, "cannot lock %.400s/" LOCK_NAME ": %s", o->paths.runtime_dir,
-			strerror(-o->lock_fd));
+		        strerror(-o->lock_fd));
 	o->runtime_dirfd = p->runtime_dirfd;
 	return STATUS_OK;
 }

@@ -44,7 +44,7 @@ static Wire__ConsoleInfo *remembered_info(const struct ledger_console *row)
 static Wire__ConsoleInfo *row_info(const struct ledger_console *row, bool *dropped)
 {
 	Wire__ConsoleInfo *info =
-		row->info_bytes > 0 ? wire__console_info__unpack(NULL, row->info_bytes, row->info) : NULL;
+	        row->info_bytes > 0 ? wire__console_info__unpack(NULL, row->info_bytes, row->info) : NULL;
 
 	*dropped = false;
 	if (info && strcmp(info->name, row->name) == 0) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sandboxes/console.h"
+#include "sandboxes/gather.h"
 #include "sandboxes/lifecycle.h"
 #include "wire/frame.h"
 #include "wire/log.h"
@@ -26,7 +27,8 @@ void on_hello(struct request *r)
 	Wire__ControlHelloReply hello = WIRE__CONTROL_HELLO_REPLY__INIT;
 
 	if (q->protocol == 0) {
-		request_fail(r, RESULT_NOT_SUPPORTED, "protocol 0; this ringsided speaks 1 to %d", CONTROL_PROTOCOL_VERSION);
+		request_fail(
+		        r, RESULT_NOT_SUPPORTED, "protocol 0; this ringsided speaks 1 to %d", CONTROL_PROTOCOL_VERSION);
 		return;
 	}
 	request_greet(r, q->client);
@@ -82,8 +84,8 @@ static void reply_sandbox(struct request *r, const struct sandbox *s)
 	request_reply(r, &m, NULL, 0);
 }
 
-/* A create is answered when the sandbox can be used. One that exists but whose console daemon does not start is still made, and
- * says so in its reason: a failure here would hide a sandbox that is there to be removed. */
+/* A create is answered when the sandbox can be used. One that exists but whose console daemon does not start is still
+ * made, and says so in its reason: a failure here would hide a sandbox that is there to be removed. */
 static void on_created(struct wait *w, enum result code, const char *message)
 {
 	struct request *r = request_of(w);
@@ -100,10 +102,10 @@ static void no_provider(struct request *r, const char *name)
 	size_t at = 0;
 
 	for (unsigned i = 0; i < r->daemon->nadapters && at < sizeof(list) - 66; i++)
-		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "",
-			r->daemon->adapters[i]->info->provider);
+		at += (size_t)snprintf(
+		        list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "", r->daemon->adapters[i]->info->provider);
 	request_fail(r, RESULT_INVALID_ARGUMENT, "no provider '%s'; there are: %s",
-		text_escape(shown, sizeof(shown), name, strlen(name)), list);
+	        text_escape(shown, sizeof(shown), name, strlen(name)), list);
 }
 
 /* Makes r->sandbox. false: it was answered. */
@@ -157,7 +159,7 @@ void on_create(struct request *r)
 		use_existing(r, s);
 	else if (s)
 		request_fail(r, RESULT_ALREADY_EXISTS, "a sandbox '%s' exists already, it is %s", q->name,
-			sandbox_state_name(s->state));
+		        sandbox_state_name(s->state));
 	else if (create_sandbox(r, q))
 		sandbox_use(r->sandbox, &r->wait);
 }
@@ -310,13 +312,19 @@ static void show_done(void *arg)
 	ended_free(e);
 }
 
+static void show_gathered(struct request *r, struct sandbox *const *all, size_t n)
+{
+	(void)n;
+	reply_sandbox(r, all[0]);
+}
+
 void on_show(struct request *r)
 {
 	const char *name = r->q->show->sandbox;
 	struct sandbox *s = sandbox_find(r->daemon, name);
 
 	if (s)
-		reply_sandbox(r, s);
+		gather(r, s, false, show_gathered);
 	else
 		ask_for_ended(r, name, show_done);
 }
@@ -404,12 +412,19 @@ static void list_done(void *arg)
 	ended_free(e);
 }
 
+static void list_gathered(struct request *r, struct sandbox *const *all, size_t n)
+{
+	(void)all; /* with what has come to be meanwhile */
+	(void)n;
+	reply_all(r, NULL, 0);
+}
+
 void on_list(struct request *r)
 {
 	if (r->q->list->all)
 		ask_for_ended(r, NULL, list_done);
 	else
-		reply_all(r, NULL, 0);
+		gather(r, NULL, false, list_gathered);
 }
 
 /* ---- down ---- */
@@ -451,7 +466,8 @@ static void on_one_closed(struct wait *w, enum result code, const char *message)
 	size_t at = strlen(g->failed);
 
 	if (code != RESULT_OK && at < sizeof(g->failed) - 1)
-		snprintf(g->failed + at, sizeof(g->failed) - at, "%s%s (%.80s)", at ? ", " : "", sandbox_label(c->sandbox), message);
+		snprintf(g->failed + at, sizeof(g->failed) - at, "%s%s (%.80s)", at ? ", " : "",
+		        sandbox_label(c->sandbox), message);
 	sandbox_unref(c->sandbox);
 	close_over(g);
 }
@@ -470,8 +486,8 @@ static void close_all(struct request *r)
 	g->r = r;
 	g->pending = n + 1;
 	for (struct sandbox *s = r->daemon->sandboxes; s; s = s->next)
-		g->list[g->nclosing++] = (struct closing){
-			.wait = { .done = on_one_closed }, .down = g, .sandbox = sandbox_ref(s) };
+		g->list[g->nclosing++] =
+		        (struct closing){ .wait = { .done = on_one_closed }, .down = g, .sandbox = sandbox_ref(s) };
 	for (size_t i = 0; i < n; i++)
 		sandbox_close(g->list[i].sandbox, &g->list[i].wait);
 	close_over(g);

@@ -1,8 +1,8 @@
 /*
  * requests.h - the handlers of the control protocol's requests; control.c has the table that calls them.
  *
- * Each consumes its request. requests.c: the daemon's and sandboxes'; requests_console.c: consoles'; broker.c: those that hand
- * the client a connection of its own.
+ * Each consumes its request. requests.c: the daemon's and sandboxes'; requests_console.c: consoles'; broker.c: those
+ * that hand the client a connection of its own.
  */
 #ifndef SANDBOXES_REQUESTS_H
 #define SANDBOXES_REQUESTS_H

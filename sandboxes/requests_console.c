@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sandboxes/console.h"
-#include "sandboxes/hosting.h"
+#include "sandboxes/gather.h"
 #include "sandboxes/keeping.h"
 #include "sandboxes/lifecycle.h"
 #include "sandboxes/link.h"
@@ -17,16 +17,16 @@
 #include "wire/log.h"
 #include "wire/name.h"
 
-#define SPAWN_MS       30000 /* a machine under load, beside the time of observing */
-#define PS_MS          2000  /* a sandbox that does not answer by then is listed as it was */
-#define GRACE_MS       3000  /* the console daemon's own default */
-#define MAX_GRACE_MS   3600000
-#define SURVIVORS_MS   5000 /* it watches survivors so long */
+#define SPAWN_MS     30000 /* a machine under load, beside the time of observing */
+#define PS_MS        2000  /* a sandbox that does not answer by then is listed as it was */
+#define GRACE_MS     3000  /* the console daemon's own default */
+#define MAX_GRACE_MS 3600000
+#define SURVIVORS_MS 5000 /* it watches survivors so long */
 
 void request_no_such_console(struct request *r)
 {
 	request_fail(r, RESULT_NOT_FOUND, "no console %s/%s; `ringside ps %s` shows those that exist",
-		sandbox_label(r->sandbox), r->console, sandbox_label(r->sandbox));
+	        sandbox_label(r->sandbox), r->console, sandbox_label(r->sandbox));
 }
 
 /* What link_call() answered instead of taking the call. */
@@ -37,13 +37,15 @@ static void refuse_call(struct request *r, int err)
 		request_fail(r, RESULT_TOO_LARGE, "the request is over the %u bytes of a frame", FRAME_MAX_PAYLOAD);
 		break;
 	case -EBUSY:
-		request_fail(r, RESULT_BUSY, "the console daemon of sandbox %s has too much to do", sandbox_label(r->sandbox));
+		request_fail(r, RESULT_BUSY, "the console daemon of sandbox %s has too much to do",
+		        sandbox_label(r->sandbox));
 		break;
 	case -ENOMEM:
 		request_fail(r, RESULT_RESOURCE_LIMIT, "out of memory");
 		break;
 	default:
-		request_fail(r, RESULT_UNAVAILABLE, "the console daemon of sandbox %s is not there", sandbox_label(r->sandbox));
+		request_fail(r, RESULT_UNAVAILABLE, "the console daemon of sandbox %s is not there",
+		        sandbox_label(r->sandbox));
 	}
 }
 
@@ -106,7 +108,8 @@ static void on_recorded(struct wait *w, enum result code, const char *message)
 	free(s);
 }
 
-/* The answer waits for the ledger: a reader may learn an offset from it, and no later start may give that offset again. */
+/* The answer waits for the ledger: a reader may learn an offset from it, and no later start may give that offset again.
+ */
 static void answer_when_recorded(struct request *r, struct console *c, const Wire__StartReply *reply)
 {
 	struct started *s = malloc(sizeof(*s));
@@ -164,7 +167,7 @@ static void on_start_ready(struct wait *w, enum result code, const char *message
 	q.body_case = WIRE__CONSOLED_REQUEST__BODY_START;
 	q.start = spec;
 	int err = link_call(r->sandbox->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_START,
-		(uint64_t)spec->observe_ms + SPAWN_MS, on_start_answer, r);
+	        (uint64_t)spec->observe_ms + SPAWN_MS, on_start_answer, r);
 	if (err < 0)
 		refuse_call(r, err);
 }
@@ -190,30 +193,6 @@ void on_start(struct request *r)
 }
 
 /* ---- ps ---- */
-
-struct asking {
-	struct wait wait;
-	struct gather *gather;
-	struct sandbox *sandbox; /* a reference */
-	bool connected;
-};
-
-struct gather {
-	struct request *r; /* NULL once it is answered */
-	uv_timer_t timer;
-	size_t pending; /* answers, the timer's handle, and whoever begins */
-	size_t n;
-	struct asking list[];
-};
-
-static void gather_unref(struct gather *g)
-{
-	if (--g->pending > 0)
-		return;
-	for (size_t i = 0; i < g->n; i++)
-		sandbox_unref(g->list[i].sandbox);
-	free(g);
-}
 
 /* One sandbox's consoles into replies; the last reply is not sent here. */
 struct listing {
@@ -261,16 +240,15 @@ static void list_console(struct listing *l, struct console *c)
 
 #define LISTING_ROOM 256
 
-static void reply_gathered(struct gather *g)
+static void reply_listing(struct request *r, struct sandbox *const *all, size_t n)
 {
-	struct listing l = { .r = g->r, .room = LISTING_ROOM };
+	struct listing l = { .r = r, .room = LISTING_ROOM };
 
-	g->r = NULL;
 	l.consoles = calloc(l.room, sizeof(*l.consoles));
 	l.list = calloc(l.room, sizeof(*l.list));
 	if (l.consoles && l.list) {
-		for (size_t i = 0; i < g->n; i++)
-			for (struct console *c = g->list[i].sandbox->consoles; c; c = c->next)
+		for (size_t i = 0; i < n; i++)
+			for (struct console *c = all[i]->consoles; c; c = c->next)
 				list_console(&l, c);
 		send_listing(&l, false);
 	} else {
@@ -280,94 +258,15 @@ static void reply_gathered(struct gather *g)
 	free(l.consoles);
 }
 
-static void on_gather_closed(uv_handle_t *handle)
-{
-	gather_unref(handle->data);
-}
-
-static void gather_end(struct gather *g)
-{
-	if (!g->r)
-		return;
-	reply_gathered(g);
-	uv_close((uv_handle_t *)&g->timer, on_gather_closed);
-}
-
-static void on_gather_timeout(uv_timer_t *timer)
-{
-	gather_end(timer->data);
-}
-
-static void answer_came(struct gather *g)
-{
-	/* What is left: the timer's, and this one. */
-	if (g->pending == 2)
-		gather_end(g);
-	gather_unref(g);
-}
-
-/* First that the sandbox is hosted, where that is being seen to, then what it says. Either may fail: it is listed as it was. */
-static void on_asked(struct wait *w, enum result code, const char *message)
-{
-	struct asking *a = (struct asking *)((char *)w - offsetof(struct asking, wait));
-
-	(void)message;
-	if (code == RESULT_OK && !a->connected && a->gather->r) {
-		a->connected = true;
-		hosting_refresh(a->sandbox, PS_MS, &a->wait);
-		return;
-	}
-	answer_came(a->gather);
-}
-
-/* Not to be started for a listing; but one that is being connected to is worth the wait. */
-static bool worth_asking(const struct sandbox *s)
-{
-	return sandbox_usable(s) && (s->hosted || s->link || s->op == OP_CONNECT);
-}
-
-static struct gather *gather_new(struct request *r)
-{
-	size_t n = 0;
-
-	for (const struct sandbox *s = r->daemon->sandboxes; s; s = s->next)
-		n++;
-	struct gather *g = calloc(1, sizeof(*g) + n * sizeof(g->list[0]));
-	if (!g)
-		return NULL;
-	g->r = r;
-	for (struct sandbox *s = r->daemon->sandboxes; s; s = s->next)
-		if (!r->sandbox || r->sandbox == s)
-			g->list[g->n++] = (struct asking){ .wait = { .done = on_asked }, .gather = g, .sandbox = sandbox_ref(s) };
-	uv_timer_init(&r->daemon->loop, &g->timer);
-	g->timer.data = g;
-	g->pending = 2;
-	return g;
-}
-
 void on_consoles(struct request *r)
 {
 	const char *name = r->q->consoles->sandbox;
 	struct sandbox *s = *name ? sandbox_find(r->daemon, name) : NULL;
 
-	if (*name && !s) {
+	if (*name && !s)
 		request_no_such_sandbox(r, name);
-		return;
-	}
-	r->sandbox = s ? sandbox_ref(s) : NULL;
-	struct gather *g = gather_new(r);
-	if (!g) {
-		request_fail(r, RESULT_RESOURCE_LIMIT, "out of memory");
-		return;
-	}
-	uv_timer_start(&g->timer, on_gather_timeout, PS_MS, 0);
-	for (size_t i = 0; i < g->n; i++) {
-		if (!worth_asking(g->list[i].sandbox))
-			continue;
-		g->pending++;
-		sandbox_use(g->list[i].sandbox, &g->list[i].wait);
-	}
-	answer_came(g);
+	else
+		gather(r, s, true, reply_listing);
 }
 
 /* ---- signal, resize, close: one console that the console daemon has ---- */
@@ -383,7 +282,7 @@ static struct console *hosted_console(struct request *r)
 	}
 	if (!c->hosted) {
 		request_fail(r, RESULT_NOT_RUNNING, "console %s/%s is %s", sandbox_label(r->sandbox), r->console,
-			console_state_name(c->info->state));
+		        console_state_name(c->info->state));
 		return NULL;
 	}
 	return c;
@@ -413,7 +312,8 @@ static void ask_console(struct request *r, Wire__ConsoledRequest *q)
 {
 	if (!hosted_console(r))
 		return;
-	int err = link_call(r->sandbox->link, q, -1, WIRE__CONSOLED_REPLY__BODY_CONSOLE, ANSWER_MS, on_console_answer, r);
+	int err =
+	        link_call(r->sandbox->link, q, -1, WIRE__CONSOLED_REPLY__BODY_CONSOLE, ANSWER_MS, on_console_answer, r);
 	if (err < 0)
 		refuse_call(r, err);
 }
@@ -538,7 +438,7 @@ static void close_ready(struct wait *w, enum result code, const char *message)
 	q.body_case = WIRE__CONSOLED_REQUEST__BODY_CLOSE;
 	q.close = &m;
 	int err = link_call(r->sandbox->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_CLOSED,
-		m.grace_ms + SURVIVORS_MS + ANSWER_MS, on_close_answer, r);
+	        m.grace_ms + SURVIVORS_MS + ANSWER_MS, on_close_answer, r);
 	if (err < 0)
 		refuse_call(r, err);
 }

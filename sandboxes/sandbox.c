@@ -113,7 +113,7 @@ void sandbox_set_state(struct sandbox *s, uint32_t state, const char *reason)
 {
 	if (s->state != state)
 		log_info(sandbox_label(s), NULL, "%s → %s%s%s", sandbox_state_name(s->state), sandbox_state_name(state),
-			*reason ? ": " : "", reason);
+		        *reason ? ": " : "", reason);
 	s->state = state;
 	snprintf(s->reason, sizeof(s->reason), "%s", reason);
 }
@@ -129,7 +129,7 @@ const char *sandbox_why_unusable(const struct sandbox *s, char *out, size_t size
 		snprintf(out, size, "sandbox %s is being removed", sandbox_label(s));
 	else
 		snprintf(out, size, "sandbox %s is %s%s%s", sandbox_label(s), sandbox_state_name(s->state),
-			*s->reason ? ": " : "", s->reason);
+		        *s->reason ? ": " : "", s->reason);
 	return out;
 }
 

@@ -3,12 +3,12 @@
  *
  *   CREATING ──► RUNNING ──► (closing) ──► TERMINATED      FAILED: a create or close that did not succeed; close again
  *
- * An operation of its provider (create, connect, close, settle) is in hand one at a time; see lifecycle.h. While RUNNING it may
- * have a link to its console daemon (hosting.h), and then it is `hosted`: what is known of its consoles is what the console
- * daemon says.
+ * An operation of its provider (create, connect, close, settle) is in hand one at a time; see lifecycle.h. While
+ * RUNNING it may have a link to its console daemon (hosting.h), and then it is `hosted`: what is known of its consoles
+ * is what the console daemon says.
  *
- * Lifetime   The table holds one reference until the sandbox is TERMINATED; whoever keeps a pointer over a turn of the loop holds
- *            one of his own. Loop thread only.
+ * Lifetime   The table holds one reference until the sandbox is TERMINATED; whoever keeps a pointer over a turn of the
+ * loop holds one of his own. Loop thread only.
  */
 #ifndef SANDBOXES_SANDBOX_H
 #define SANDBOXES_SANDBOX_H
@@ -47,7 +47,7 @@ struct sandbox {
 	char reason[REASON_BYTES];
 	uint64_t created_at_ms;
 
-	int loaded_resource; /* enum ledger_state, as the daemon's start found it; -1: no row */
+	int loaded_resource;             /* enum ledger_state, as the daemon's start found it; -1: no row */
 	struct sandbox_adapter *adapter; /* NULL: this build has no such provider */
 	struct sandbox_session *session; /* the running operation's while there is one */
 	struct lane *calls, *disk;
@@ -69,7 +69,8 @@ struct sandbox {
 	unsigned nconsoles;
 };
 
-/* What the ledger or a request says of a new one. Takes *spec over on success (it is left empty). The table's: *out is borrowed. */
+/* What the ledger or a request says of a new one. Takes *spec over on success (it is left empty). The table's: *out is
+ * borrowed. */
 int sandbox_add(struct daemon *d, const char *id, struct spec *spec, struct sandbox **out);
 void sandbox_del(struct sandbox *s); /* out of the table, when it is TERMINATED */
 

@@ -54,7 +54,11 @@ static bool text_plain(const char *s)
 	const unsigned char *p = (const unsigned char *)s;
 
 	while (*p) {
-		unsigned need = *p < 0x80 ? 0 : (*p & 0xe0) == 0xc0 ? 1 : (*p & 0xf0) == 0xe0 ? 2 : (*p & 0xf8) == 0xf0 ? 3 : 4;
+		unsigned need = *p < 0x80             ? 0
+		                : (*p & 0xe0) == 0xc0 ? 1
+		                : (*p & 0xf0) == 0xe0 ? 2
+		                : (*p & 0xf8) == 0xf0 ? 3
+		                                      : 4;
 		uint32_t v = need == 0 ? *p : *p & (0x3fU >> need);
 		static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
 
@@ -92,10 +96,11 @@ static enum result check_labels(const Wire__CreateSandbox *q, char *why, size_t 
 		const Wire__Label *l = q->labels[i];
 		text_escape(shown, sizeof(shown), l->key, strlen(l->key));
 		if (!label_key_valid(l->key))
-			return refuse(why, size, "'%s' is not a label: 1 to 63 of [A-Za-z0-9._/-], a letter or digit first", shown);
+			return refuse(why, size,
+			        "'%s' is not a label: 1 to 63 of [A-Za-z0-9._/-], a letter or digit first", shown);
 		if (strlen(l->value) > SPEC_MAX_LABEL_BYTES || !text_plain(l->value))
 			return refuse(why, size, "the value of label '%s' is over %d bytes or not plain text", shown,
-				SPEC_MAX_LABEL_BYTES);
+			        SPEC_MAX_LABEL_BYTES);
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(q->labels[k]->key, l->key) == 0)
 				return refuse(why, size, "label '%s' is given twice", shown);
@@ -114,18 +119,19 @@ static enum result check_request(const Wire__CreateSandbox *q, char *why, size_t
 
 	if (*q->name && !name_valid(q->name))
 		return refuse(why, size, "'%s' is not a name: 1 to %d of [A-Za-z0-9._-], not starting with '.' or '-'",
-			text_escape(shown, sizeof(shown), q->name, strlen(q->name)), NAME_MAX_BYTES);
+		        text_escape(shown, sizeof(shown), q->name, strlen(q->name)), NAME_MAX_BYTES);
 	/* Ids and names share the place of BOX on the command line; nobody may name a sandbox like another's id. */
 	if (strncmp(q->name, "sb-", 3) == 0)
 		return refuse(why, size, "names starting with 'sb-' are kept for ids");
 	if (*q->directory && (*q->directory != '/' || strlen(q->directory) >= PATH_MAX || !text_plain(q->directory)))
-		return refuse(why, size, "the directory must be an absolute path of plain text, under %d bytes", PATH_MAX);
+		return refuse(
+		        why, size, "the directory must be an absolute path of plain text, under %d bytes", PATH_MAX);
 	if (q->console_limit > SPEC_MAX_CONSOLE_LIMIT)
 		return refuse(why, size, "a console limit of %u; at most %d is possible", q->console_limit,
-			SPEC_MAX_CONSOLE_LIMIT);
+		        SPEC_MAX_CONSOLE_LIMIT);
 	if (q->ring_bytes && !ring_bytes_valid(q->ring_bytes))
 		return refuse(why, size, "a ring of %" PRIu64 " bytes; a power of two from 4 KiB to 64 MiB is possible",
-			q->ring_bytes);
+		        q->ring_bytes);
 	return check_labels(q, why, size);
 }
 
@@ -151,8 +157,8 @@ static int copy_request(const Wire__CreateSandbox *q, const char *default_provid
 	return 0;
 }
 
-enum result spec_from_request(const Wire__CreateSandbox *q, const char *default_provider, struct spec *out, char *why,
-	size_t why_size)
+enum result spec_from_request(
+        const Wire__CreateSandbox *q, const char *default_provider, struct spec *out, char *why, size_t why_size)
 {
 	enum result r = check_request(q, why, why_size);
 
@@ -201,8 +207,8 @@ char *spec_to_json(const struct spec *s)
 	json_member(f, "name", s->name);
 	json_member(f, "provider", s->provider);
 	json_member(f, "directory", s->directory);
-	fprintf(f, "\"console_limit\":%" PRIu32 ",\"ring_bytes\":%" PRIu64 ",\"memory_bytes\":%" PRIu64, s->console_limit,
-		s->ring_bytes, s->memory_bytes);
+	fprintf(f, "\"console_limit\":%" PRIu32 ",\"ring_bytes\":%" PRIu64 ",\"memory_bytes\":%" PRIu64,
+	        s->console_limit, s->ring_bytes, s->memory_bytes);
 	fprintf(f, ",\"cpu_millis\":%" PRIu64 ",\"pids\":%" PRIu32 ",\"labels\":{", s->cpu_millis, s->pids);
 	for (size_t i = 0; i < s->nlabels; i++) {
 		if (i > 0)
@@ -254,7 +260,8 @@ static bool read_escape(struct reader *r, char *out)
 	unsigned v;
 
 	if (*r->p == 'u') {
-		if (strspn(r->p + 1, "0123456789abcdefABCDEF") < 4 || sscanf(r->p + 1, "%4x", &v) != 1 || v == 0 || v > 0x7f)
+		if (strspn(r->p + 1, "0123456789abcdefABCDEF") < 4 || sscanf(r->p + 1, "%4x", &v) != 1 || v == 0 ||
+		        v > 0x7f)
 			return false;
 		r->p += 5;
 		*out = (char)v;
@@ -371,10 +378,9 @@ static void read_member(struct reader *r, const char *key, struct spec *s)
 		skip_value(r);
 }
 
-static void read_spec(struct reader *r, struct spec *s)
+static void read_members(struct reader *r, struct spec *s)
 {
-	expect(r, '{');
-	if (r->err || accept(r, '}'))
+	if (accept(r, '}'))
 		return;
 	do {
 		char *key = read_string(r);
@@ -384,6 +390,13 @@ static void read_spec(struct reader *r, struct spec *s)
 		free(key);
 	} while (!r->err && accept(r, ','));
 	expect(r, '}');
+}
+
+static void read_spec(struct reader *r, struct spec *s)
+{
+	expect(r, '{');
+	if (!r->err)
+		read_members(r, s);
 	skip_space(r);
 	if (!r->err && *r->p)
 		r->err = -EUCLEAN;

@@ -3,7 +3,8 @@
  *
  * In      One buffer, small at first: a thousand idle connections must not cost a frame each. It grows to the frame
  *         that has begun, or faster where the socket had more than there was room for, and shrinks after a while of
- *         small reads. It never holds more than one read past a partial frame, so a frame's size is its bound.
+ *         small reads. It never holds more than one read past a partial frame, so a frame's size is its bound. The
+ *         small one is part of the connection: where memory is short, most messages still come in.
  * Out     Nothing, as long as the socket takes what is sent. What it does not take is copied to one buffer of its own,
  *         which goes when it has run empty.
  * Fds     Ride on the first byte of their frame. The kernel ends a read behind bytes that carried some, so a read
@@ -32,7 +33,6 @@
 #define IN_QUIET       8 /* small reads in a row after which a large buffer goes */
 #define OUT_SMALL      ((size_t)4096)
 #define OUT_MAX_RIDERS 64   /* queued frames with descriptors: those are ours until they are sent */
-#define PACK_ON_STACK  2048 /* bytes: larger messages are packed on the heap */
 
 /* Descriptors that wait to go out with the byte at `pos`. */
 struct rider {
@@ -46,7 +46,7 @@ struct conn {
 	int fd;
 	bool out_dead; /* the peer does not take any more; what it sent before can still be read */
 
-	uint8_t *in; /* NULL until the first read; [in_start, in_end) is there */
+	uint8_t *in; /* `small`, or on the heap; [in_start, in_end) is there */
 	size_t in_cap, in_start, in_end;
 	size_t in_hint;  /* capacity that the next read should find */
 	size_t in_given; /* bytes of the frame that the owner has now, at in_start */
@@ -63,6 +63,7 @@ struct conn {
 	uint64_t out_pos; /* of out_start in the stream of bytes sent */
 	struct rider *riders, **riders_end;
 	unsigned nriders;
+	uint8_t small[IN_SMALL];
 };
 
 static void close_all(int *fds, unsigned *n)
@@ -80,7 +81,8 @@ int conn_new(int fd, size_t out_limit, struct conn **out)
 		return -ENOMEM;
 	c->fd = fd;
 	c->out_limit = out_limit;
-	c->in_hint = IN_SMALL;
+	c->in = c->small;
+	c->in_cap = c->in_hint = IN_SMALL;
 	c->riders_end = &c->riders;
 	*out = c;
 	return 0;
@@ -114,7 +116,8 @@ void conn_free(struct conn *c)
 	drop_queue(c);
 	close_all(c->fds_in, &c->nfds_in);
 	close_all(c->fds_given, &c->nfds_given);
-	free(c->in);
+	if (c->in != c->small)
+		free(c->in);
 	fd_close(&c->fd);
 	free(c);
 }
@@ -184,41 +187,55 @@ int conn_take_fd(struct conn *c, unsigned i)
 	return i < c->nfds_given ? fd_take(&c->fds_given[i]) : -1;
 }
 
-/* How large the buffer should be for the next read: what the frame that has begun needs, and what experience says. */
-static size_t wanted_capacity(const struct conn *c)
+/* What the frame that has begun takes, as far as is known. */
+static size_t frame_bytes(const struct conn *c)
 {
-	size_t want = c->in_hint;
 	struct frame f;
 
-	if (c->in_end - c->in_start >= FRAME_HEADER && frame_decode_header(c->in + c->in_start, &f) == 0 &&
-	        FRAME_HEADER + (size_t)f.length > want)
-		want = FRAME_HEADER + (size_t)f.length;
-	return want;
+	if (c->in_end - c->in_start >= FRAME_HEADER && frame_decode_header(c->in + c->in_start, &f) == 0)
+		return FRAME_HEADER + (size_t)f.length;
+	return FRAME_HEADER;
 }
 
-/* Makes [in_end, in_cap) long enough for the rest of the frame that has begun, and never empty. */
+/* Moves what is there into a buffer of `want` bytes. */
+static int change_buffer(struct conn *c, size_t want)
+{
+	size_t have = c->in_end - c->in_start;
+	uint8_t *in = want <= IN_SMALL ? c->small : malloc(want);
+
+	if (in == NULL)
+		return -ENOMEM;
+	if (have > 0)
+		memcpy(in, c->in + c->in_start, have);
+	if (c->in != c->small)
+		free(c->in);
+	c->in = in;
+	c->in_cap = want;
+	c->in_start = 0;
+	c->in_end = have;
+	return 0;
+}
+
+/* Makes [in_end, in_cap) long enough for the rest of the frame that has begun, and never empty. To be more generous, as
+ * experience says, is a wish that may be refused. */
 static int make_room(struct conn *c)
 {
 	size_t have = c->in_end - c->in_start;
-	size_t want = wanted_capacity(c);
+	size_t need = frame_bytes(c);
+	size_t want = need > c->in_hint ? need : c->in_hint;
 
 	if (want > c->in_cap || (have == 0 && want < c->in_cap)) {
-		uint8_t *in = malloc(want);
-
-		if (in == NULL)
+		if (change_buffer(c, want) == 0)
+			return 0;
+		if (need > c->in_cap)
 			return -ENOMEM;
-		if (have > 0)
-			memcpy(in, c->in + c->in_start, have);
-		free(c->in);
-		c->in = in;
-		c->in_cap = want;
-	} else if (want > c->in_cap - c->in_start) {
-		memmove(c->in, c->in + c->in_start, have);
-	} else {
-		return 0;
+		want = need;
 	}
-	c->in_start = 0;
-	c->in_end = have;
+	if (want > c->in_cap - c->in_start) {
+		memmove(c->in, c->in + c->in_start, have);
+		c->in_start = 0;
+		c->in_end = have;
+	}
 	return 0;
 }
 
@@ -338,6 +355,9 @@ static ssize_t send_some(struct conn *c, struct iovec *iov, size_t niov, const i
 	/* ENOBUFS: the kernel has no memory for it right now. */
 	if (errno == EAGAIN || errno == ENOBUFS)
 		return 0;
+	/* Too many of this user's descriptors are on their way in sockets: the same shortage. */
+	if (errno == ETOOMANYREFS)
+		return -EMFILE;
 	if (errno != EPIPE && errno != ECONNRESET)
 		return -errno;
 	c->out_dead = true;
@@ -472,25 +492,16 @@ int conn_send_u64(struct conn *c, enum frame_type type, uint64_t v)
 	return conn_send(c, type, 0, bytes, sizeof(bytes), NULL, 0);
 }
 
+/* Packed on the stack, so that where memory is short there is still an answer that says so. */
 int conn_send_message(struct conn *c, const ProtobufCMessage *m, const int *fds, unsigned nfds)
 {
-	uint8_t small[PACK_ON_STACK];
-	uint8_t *bytes = small;
+	uint8_t bytes[FRAME_MAX_PAYLOAD];
 	size_t n = protobuf_c_message_get_packed_size(m);
-	int r;
 
-	if (n > FRAME_MAX_PAYLOAD)
+	if (n > sizeof(bytes))
 		return -EMSGSIZE;
-	if (n > sizeof(small)) {
-		bytes = malloc(n);
-		if (bytes == NULL)
-			return -ENOMEM;
-	}
 	(void)protobuf_c_message_pack(m, bytes);
-	r = conn_send(c, FRAME_MESSAGE, 0, bytes, n, fds, nfds);
-	if (bytes != small)
-		free(bytes);
-	return r;
+	return conn_send(c, FRAME_MESSAGE, 0, bytes, n, fds, nfds);
 }
 
 int conn_flush(struct conn *c)

@@ -8,8 +8,9 @@
  *            queues nothing. Descriptors in flight: FRAME_MAX_FDS in each direction per frame; surplus ones are closed
  *            and are a protocol error. Descriptors nobody took are closed with the next frame.
  * Errors     A negative errno from any call means that the connection is of no more use: free it. Exceptions: -ENOBUFS,
- *            -EMSGSIZE, and -EMFILE from a send refuse one frame and change nothing; after -EPIPE what the peer sent
- *            before it went can still be read.
+ *            -EMSGSIZE, and -EMFILE from a send refuse one frame and change nothing, as does -ENOMEM where nothing of
+ *            the frame was sent; -ENOMEM from conn_fill() has read nothing, and may be tried again; after -EPIPE what
+ *            the peer sent before it went can still be read.
  */
 #ifndef WIRE_CONN_H
 #define WIRE_CONN_H
@@ -29,7 +30,7 @@ void conn_free(struct conn *c); /* closes its descriptors; accepts NULL */
 int conn_fd(const struct conn *c);
 
 /* Reads once from the socket. 1: there may be a frame to take; 0: nothing came (EAGAIN); -ECONNRESET: the peer has
- * gone (end of file too); -EPROTO; -EMFILE: no room for its descriptors. One call is one recvmsg(2), or none where a
+ * gone (end of file too); -EPROTO; -EMFILE: no room for its descriptors; -ENOMEM: none for its frame. One call is one recvmsg(2), or none where a
  * whole frame is in hand already. */
 int conn_fill(struct conn *c);
 

@@ -1,9 +1,10 @@
 /*
  * uvconn.c - a conn on a libuv loop.
  *
- * Two handles: a poll handle says when the socket is ready; an idle handle runs while frames are in hand that may be
+ * Three handles: a poll handle says when the socket is ready; an idle handle runs while frames are in hand that may be
  * handed over and were not yet (more than one event's share, or after a pause), so that the loop comes back to them
- * without the socket having to say anything. To poll for something else costs two system calls, so the wanted events
+ * without the socket having to say anything; a timer runs where there was no memory to read with: the peer is left
+ * waiting as by a pause, and the socket is tried again. To poll for something else costs two system calls, so the wanted events
  * are compared first and changed only when a batch is over.
  *
  * What the peer sent before it went is handed over before on_gone(). So a failed write tells nobody: the output is
@@ -17,16 +18,19 @@
 #include <stdlib.h>
 
 #define FRAMES_PER_EVENT 16
+#define STARVED_MS       50 /* between two attempts to read with no memory for it */
 
 struct uvconn {
 	uv_poll_t poll;
 	uv_idle_t idle;
+	uv_timer_t again;
 	unsigned handles; /* not yet closed by libuv; the memory goes with the last */
 	struct conn *conn;
 	const struct uvconn_handler *handler;
 	void *ctx;
 	int events;    /* what the poll handle is started for */
 	bool paused;   /* by the owner */
+	bool starved;  /* no memory for the next frame: read again when the timer says so */
 	bool in_hand;  /* frames may be in the buffer that were not handed over */
 	bool failed;   /* the socket reported an error: libuv polls no more, what it still has is read from the idle
 	                  handle */
@@ -52,13 +56,15 @@ static void close_handles(struct uvconn *u)
 {
 	uv_close((uv_handle_t *)&u->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&u->idle, on_handle_closed);
+	uv_close((uv_handle_t *)&u->again, on_handle_closed);
 }
 
 static int wanted_events(const struct uvconn *u)
 {
 	if (u->gone || u->failed)
 		return 0;
-	return (u->paused ? UV_DISCONNECT : UV_READABLE) | (conn_wants_write(u->conn) ? UV_WRITABLE : 0);
+	/* A hang-up while it is starved is found by the next attempt to read. */
+	return (u->starved ? 0 : u->paused ? UV_DISCONNECT : UV_READABLE) | (conn_wants_write(u->conn) ? UV_WRITABLE : 0);
 }
 
 static void on_idle(uv_idle_t *idle);
@@ -78,7 +84,7 @@ static void update(struct uvconn *u)
 		else
 			(void)uv_poll_start(&u->poll, events, on_poll); /* fails for a closing handle alone */
 	}
-	if (!u->gone && !u->paused && (u->in_hand || u->failed))
+	if (!u->gone && !u->paused && !u->starved && (u->in_hand || u->failed))
 		(void)uv_idle_start(&u->idle, on_idle);
 	else
 		(void)uv_idle_stop(&u->idle);
@@ -110,16 +116,22 @@ static void deliver(struct uvconn *u)
 	}
 }
 
+static void on_again(uv_timer_t *again);
+
 static void read_and_deliver(struct uvconn *u)
 {
 	int r = conn_fill(u->conn);
 
-	if (r < 0)
+	if (r == -ENOMEM) {
+		u->starved = true;
+		uv_timer_start(&u->again, on_again, STARVED_MS, 0);
+	} else if (r < 0) {
 		tell_gone(u, r);
-	else if (r > 0)
+	} else if (r > 0) {
 		deliver(u);
-	else if (u->failed) /* an error was reported, and the socket has nothing more */
+	} else if (u->failed) { /* an error was reported, and the socket has nothing more */
 		tell_gone(u, -ECONNRESET);
+	}
 }
 
 static void flush(struct uvconn *u)
@@ -146,7 +158,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	if (u->paused && !u->closed && (u->failed || (events & UV_DISCONNECT)))
 		tell_gone(u, -ECONNRESET);
 	/* With frames in hand the idle handle is at work, and the socket waits: that is the back-pressure. */
-	if ((events & UV_READABLE) && !u->paused && !u->in_hand && !u->closed)
+	if ((events & UV_READABLE) && !u->paused && !u->starved && !u->in_hand && !u->closed)
 		read_and_deliver(u);
 	u->busy = false;
 	update(u);
@@ -165,6 +177,18 @@ static void on_idle(uv_idle_t *idle)
 	update(u);
 }
 
+static void on_again(uv_timer_t *again)
+{
+	struct uvconn *u = again->data;
+
+	u->busy = true;
+	u->starved = false;
+	if (!u->paused && !u->in_hand && !u->gone)
+		read_and_deliver(u);
+	u->busy = false;
+	update(u);
+}
+
 int uvconn_new(
         uv_loop_t *loop, int fd, size_t out_limit, const struct uvconn_handler *handler, void *ctx, struct uvconn **out)
 {
@@ -178,9 +202,10 @@ int uvconn_new(
 		free(u);
 		return r;
 	}
-	(void)uv_idle_init(loop, &u->idle); /* cannot fail */
-	u->poll.data = u->idle.data = u;
-	u->handles = 2;
+	(void)uv_idle_init(loop, &u->idle); /* cannot fail, nor can the timer's */
+	(void)uv_timer_init(loop, &u->again);
+	u->poll.data = u->idle.data = u->again.data = u;
+	u->handles = 3;
 	u->handler = handler;
 	u->ctx = ctx;
 	r = conn_new(fd, out_limit, &u->conn);

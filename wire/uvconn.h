@@ -2,8 +2,8 @@
  * uvconn.h - a conn on a libuv loop, for the daemons. Frames arrive by callback; back-pressure by uvconn_pause().
  *
  * What the peer sent before it went is handed over first, then on_gone() is called; so -EPIPE from a send may be
- * ignored. A callback never frees its connection: uvconn_close() marks, no callback comes after it, and the memory goes
- * when libuv has closed the handle.
+ * ignored. Where there is no memory for a frame that comes in, the peer waits until there is. A callback never frees its
+ * connection: uvconn_close() marks, no callback comes after it, and the memory goes when libuv has closed the handle.
  */
 #ifndef WIRE_UVCONN_H
 #define WIRE_UVCONN_H

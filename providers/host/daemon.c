@@ -55,6 +55,15 @@ static uint64_t deadline_in(const struct host_daemon_of *d, uint64_t ms)
 	return d->ctx->deadline_ms && d->ctx->deadline_ms < own ? d->ctx->deadline_ms : own;
 }
 
+/* The same for a first step that may fail: half of what time there is, so that there is some for the second. */
+static uint64_t half_deadline_in(const struct host_daemon_of *d, uint64_t ms)
+{
+	uint64_t now = clock_mono_ms();
+	uint64_t whole = deadline_in(d, 2 * ms);
+
+	return whole > now ? now + (whole - now) / 2 : now;
+}
+
 /* ---- The record ---- */
 
 /* RESULT_OK and *any. What cannot be read may be somebody alive: it is never taken for nobody. */
@@ -136,7 +145,8 @@ static char *workspace_of(const struct host_daemon_of *d, const struct folder_re
 	return asprintf(&path, "%s/sandboxes/%s/workspace", d->env->state_dir, d->id) < 0 ? NULL : path;
 }
 
-static enum result spawn(const struct host_daemon_of *d, const struct folder_record *r, int listen_fd, struct consoled *out)
+static enum result spawn(
+        const struct host_daemon_of *d, const struct folder_record *r, int listen_fd, struct consoled *out)
 {
 	struct user *user = malloc(sizeof(*user));
 	char *workspace = workspace_of(d, r);
@@ -233,7 +243,7 @@ static int reach(const struct host_daemon_of *d, const struct recorded *who, int
 {
 	struct consoled c = { .instance = who->instance, .pidfd = pidfd, .commit_fd = -1 };
 
-	int r = consoled_reach(&who->instance, d->folder, who->socket, out_fd);
+	int r = consoled_reach(&who->instance, pidfd, d->folder, who->socket, out_fd);
 	if (r == -EAGAIN)
 		r = consoled_await(&c, d->folder, who->socket, deadline_in(d, DAEMON_BUSY_MS), out_fd);
 	if (r == 0)
@@ -352,7 +362,7 @@ static int ask(const struct host_daemon_of *d, const struct recorded *who, int p
 	struct conn *c = NULL;
 	int fd = -1;
 
-	int r = consoled_reach(&who->instance, d->folder, who->socket, &fd);
+	int r = consoled_reach(&who->instance, pidfd, d->folder, who->socket, &fd);
 	if (r < 0)
 		return r;
 	r = conn_new(fd, 2 * (size_t)FRAME_MAX_PAYLOAD, &c);
@@ -362,7 +372,7 @@ static int ask(const struct host_daemon_of *d, const struct recorded *who, int p
 	}
 	r = send_shutdown(c);
 	if (r == 0)
-		r = await_end(c, pidfd, deadline_in(d, STOP_ANSWER_MS));
+		r = await_end(c, pidfd, half_deadline_in(d, STOP_ANSWER_MS));
 	conn_free(c);
 	return r;
 }

@@ -305,7 +305,7 @@ int folder_find(int folders, const char *operation_key, char id[SANDBOX_ID_BYTES
 
 		r = found ? look_at(folders, entry->d_name, operation_key) : 0;
 		if (r == 1)
-			snprintf(id, SANDBOX_ID_BYTES, "%s", found);
+			memcpy(id, found, strlen(found) + 1); /* short enough: id_of() */
 	}
 	if (r == 0)
 		r = -errno;

@@ -65,7 +65,9 @@ __attribute__((format(printf, 3, 4))) static enum result say(
 static enum result host_connect(
         struct sandbox_session *s, const struct sandbox_context *ctx, int *out_fd, struct sandbox_error *err)
 {
-	struct host_daemon_of d = { .env = &session_of(s)->host->env, .ctx = ctx, .id = s->id, .folder = -1, .err = err };
+	struct host_daemon_of d = {
+		.env = &session_of(s)->host->env, .ctx = ctx, .id = s->id, .folder = -1, .err = err
+	};
 	struct folder_record record;
 
 	int folders = folders_open(d.env->state_dir);
@@ -105,7 +107,9 @@ static enum result remove_folder(
 
 static enum result host_close(struct sandbox_session *s, const struct sandbox_context *ctx, struct sandbox_error *err)
 {
-	struct host_daemon_of d = { .env = &session_of(s)->host->env, .ctx = ctx, .id = s->id, .folder = -1, .err = err };
+	struct host_daemon_of d = {
+		.env = &session_of(s)->host->env, .ctx = ctx, .id = s->id, .folder = -1, .err = err
+	};
 
 	int folders = folders_open(d.env->state_dir);
 	if (folders >= 0)

@@ -87,8 +87,11 @@ static void rm_ends_everything_in_the_sandbox(void **state)
 	ran_ok(ringside(h, "rm", "box", NULL));
 	assert_false(process_alive(pid));
 	wait_until("the console daemon is gone", !process_alive(consoled));
-	ran_status(ringside(h, "show", "box", NULL), 3);
 	ran_status(ringside(h, "rm", "box", NULL), 3);
+	ran_status(ringside(h, "start", "box/dev", NULL), 3);
+	/* It is still told what became of it. */
+	json_t *gone = ran_json(h, ran_ok(ringside(h, "show", "--json", "box", NULL)));
+	assert_string_equal(json_text(gone, "state"), "TERMINATED");
 	assert_int_equal(json_array_size(ran_json(h, ran_ok(ringside(h, "ls", "--json", NULL)))), 0);
 }
 
@@ -188,11 +191,20 @@ static void down_without_a_daemon_is_done(void **state)
 static void doctor_tells_the_limits_of_this_machine(void **state)
 {
 	struct home *h = *state;
-	struct ran *r = ran_ok(ringside(h, "doctor", NULL));
+	json_t *list = ran_json(h, ran_ok(ringside(h, "doctor", "--json", NULL)));
+	bool terminals = false, files = false;
+	size_t i;
+	json_t *row;
 
-	assert_true(contains(r->out, r->out_len, "pty.max"));
-	assert_true(contains(r->out, r->out_len, "nofile"));
-	ran_json(h, ran_ok(ringside(h, "doctor", "--json", NULL)));
+	json_array_foreach(list, i, row)
+	{
+		terminals = terminals || strcmp(json_text(row, "name"), "terminals") == 0;
+		files = files || strcmp(json_text(row, "name"), "open_files") == 0;
+		assert_string_not_equal(json_text(row, "status"), "fail");
+	}
+	assert_true(terminals && files);
+	struct ran *r = ran_ok(ringside(h, "doctor", NULL));
+	assert_true(contains(r->out, r->out_len, "terminals are in use"));
 }
 
 static void bad_usage_is_status_2_and_one_line(void **state)
@@ -253,15 +265,19 @@ static void what_is_not_there_is_status_3(void **state)
 	}
 }
 
-static void names_and_labels_are_printed_escaped(void **state)
+static void what_comes_from_a_sandbox_is_printed_escaped(void **state)
 {
 	struct home *h = *state;
 
-	ran_ok(ringside(h, "create", "--name", "box", "--label", "note=a\033[31mred\nline", NULL));
-	struct ran *r = ran_ok(ringside(h, "show", "box", NULL));
-	assert_false(contains(r->out, r->out_len, "\033"));
+	ran_status(ringside(h, "create", "--name", "bad", "--label", "note=a\033[31mred", NULL), 2);
+	ran_ok(ringside(h, "create", "--name", "box", "--label", "note=caf\xc3\xa9", NULL));
 	json_t *j = ran_json(h, ran_ok(ringside(h, "show", "--json", "box", NULL)));
-	assert_string_equal(json_text(j, "labels.note"), "a\033[31mred\nline");
+	assert_string_equal(json_text(j, "labels.note"), "caf\xc3\xa9");
+	step_start(h, "box/dev", "--observe", "0", "--", "sh", "-c", "sleep 1000 # \033]0;owned\007\033[2J", NULL);
+	struct ran *r = ran_ok(ringside(h, "ps", NULL));
+	assert_true(contains(r->out, r->out_len, "sleep 1000"));
+	assert_false(contains(r->out, r->out_len, "\033"));
+	assert_false(contains(r->out, r->out_len, "\007"));
 }
 
 int main(void)
@@ -280,7 +296,7 @@ int main(void)
 		HOME_TEST(doctor_tells_the_limits_of_this_machine),
 		HOME_TEST(bad_usage_is_status_2_and_one_line),
 		HOME_TEST(what_is_not_there_is_status_3),
-		HOME_TEST(names_and_labels_are_printed_escaped),
+		HOME_TEST(what_comes_from_a_sandbox_is_printed_escaped),
 	};
 	return HOME_MAIN("cli_sandboxes", tests);
 }

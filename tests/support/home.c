@@ -4,6 +4,8 @@
  */
 #include "tests/support/home.h"
 
+#include "client/ringside.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -501,6 +503,19 @@ char *json_bytes(struct home *h, const json_t *j, const char *path, size_t *n)
 }
 
 /* ---- Daemons ---- */
+
+struct ringside *home_connect(struct home *h)
+{
+	struct ringside *rs;
+	struct ringside_error err;
+
+	/* The library looks for them in the environment of its own process. */
+	setenv("RINGSIDE_HOME", h->dir, 1);
+	setenv("RINGSIDE_DAEMON", home_format(h, "%s/ringsided", h->bin), 1);
+	if (ringside_open(NULL, &rs, &err))
+		fail_msg("%s: %s", err.name, err.message);
+	return rs;
+}
 
 pid_t daemon_pid(struct home *h)
 {

@@ -95,6 +95,8 @@ void wait_more(uint64_t until, const char *what, const char *file, int line);
 uint64_t now_ms(void);
 
 /* ---- Daemons ---- */
+struct ringside;
+struct ringside *home_connect(struct home *h);       /* by libringside, the caller's to close; starts the daemon */
 pid_t daemon_pid(struct home *h);                    /* of ringsided, by `up`, which starts it */
 pid_t consoled_pid(struct home *h, const char *box); /* of a sandbox's console daemon, by `show` */
 void kill_and_wait(pid_t pid, int sig);              /* until it is gone */

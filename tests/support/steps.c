@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_ARGS 64
 
@@ -143,6 +144,21 @@ size_t step_count(struct home *h, const char *line)
 	(void)h;
 	for (size_t i = 0; i < n; i++)
 		found += strcmp(process_line(pids[i], buf, sizeof(buf)), line) == 0;
+	return found;
+}
+
+size_t step_count_program(struct home *h, const char *name)
+{
+	static pid_t pids[MAX_PROCESSES];
+	char exe[4096];
+	size_t n = guard_descendants(pids, MAX_PROCESSES), found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ssize_t len = readlink(home_format(h, "/proc/%d/exe", pids[i]), exe, sizeof(exe) - 1);
+		exe[len > 0 ? len : 0] = '\0';
+		const char *slash = strrchr(exe, '/');
+		found += slash && strcmp(slash + 1, name) == 0;
+	}
 	return found;
 }
 

@@ -38,6 +38,8 @@ bool step_state_is(struct home *h, const char *console, const char *state);
 
 /* How many processes below the guard have exactly these arguments: what a test started, wherever it went. */
 size_t step_count(struct home *h, const char *line);
+/* The same for whatever runs this program, by the last part of its path. */
+size_t step_count_program(struct home *h, const char *name);
 /* The arguments of what is in the console's foreground. */
 const char *step_foreground(struct home *h, const char *console);
 

@@ -1,6 +1,6 @@
 /*
- * fixture.h - an opened console without a daemon: the test holds the ring's writing side, and the console daemon's end of the
- * connection. Nothing waits: the test says when time passes and when the peer speaks.
+ * fixture.h - an opened console without a daemon: the test holds the ring's writing side, and the console daemon's end
+ * of the connection. Nothing waits: the test says when time passes and when the peer speaks.
  */
 #ifndef TESTS_CLIENT_FIXTURE_H
 #define TESTS_CLIENT_FIXTURE_H
@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <poll.h>

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
@@ -208,8 +209,8 @@ static uint32_t some(uint32_t n)
 
 static void random_text(uint8_t *out, size_t n)
 {
-	static const char *const words[] = { "a", "ab", "abc", "b", "c", "\r\n", "\n", " ", "xy", "\xc3\xa9", "\xe2\x9c\x93", "\x80", "\xff",
-		"\xe2", "\xf0\x9f\x98\x80", "$ " };
+	static const char *const words[] = { "a", "ab", "abc", "b", "c", "\r\n", "\n", " ", "xy", "\xc3\xa9",
+		"\xe2\x9c\x93", "\x80", "\xff", "\xe2", "\xf0\x9f\x98\x80", "$ " };
 	size_t used = 0;
 	while (used < n) {
 		const char *w = words[some(sizeof(words) / sizeof(words[0]))];
@@ -237,8 +238,9 @@ static struct hit in_pieces(const char *pattern, const uint8_t *text, size_t n, 
 static void however_the_output_is_cut_the_first_match_is_the_same(void **state)
 {
 	(void)state;
-	static const char *const patterns[] = { "abcab", "a+b+c+", "(?<=\\n)abc", "^abc", "abc$", "\\babc\\b", "a.c", "b(?=c)c?x", "(?<!a)bcc",
-		"\xc3\xa9+\xe2\x9c\x93", "[\xc3\xa9x]{2}y", "(?s)a.*?xyxy", "\\$ $", "xy|xyxy|ab\\R", "(?i)AB\\r?\\nC", "\xf0\x9f\x98\x80.a" };
+	static const char *const patterns[] = { "abcab", "a+b+c+", "(?<=\\n)abc", "^abc", "abc$", "\\babc\\b", "a.c",
+		"b(?=c)c?x", "(?<!a)bcc", "\xc3\xa9+\xe2\x9c\x93", "[\xc3\xa9x]{2}y", "(?s)a.*?xyxy", "\\$ $",
+		"xy|xyxy|ab\\R", "(?i)AB\\r?\\nC", "\xf0\x9f\x98\x80.a" };
 	uint8_t text[400];
 	unsigned found = 0, missed = 0;
 	for (int round = 0; round < 4000; round++) {
@@ -250,8 +252,8 @@ static void however_the_output_is_cut_the_first_match_is_the_same(void **state)
 		matcher_free(m);
 		struct hit cut = in_pieces(pattern, text, n, 1 + some(9));
 		if (whole.found != cut.found || whole.offset != cut.offset || whole.length != cut.length)
-			fail_msg("round %d, pattern %s: whole %d %lu+%lu, cut %d %lu+%lu", round, pattern, whole.found, whole.offset,
-				whole.length, cut.found, cut.offset, cut.length);
+			fail_msg("round %d, pattern %s: whole %d %lu+%lu, cut %d %lu+%lu", round, pattern, whole.found,
+			        whole.offset, whole.length, cut.found, cut.offset, cut.length);
 		found += whole.found;
 		missed += !whole.found;
 	}

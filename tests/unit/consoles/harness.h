@@ -1,8 +1,10 @@
 /*
- * harness.h - the built ringside-consoled as a child of the test, and its owner's and its clients' side of the protocol.
+ * harness.h - the built ringside-consoled as a child of the test, and its owner's and its clients' side of the
+ * protocol.
  *
- * Each daemon has a temporary directory of its own with its socket and workspace. Everything waits for a condition with a
- * deadline. A test that fails leaves through harness_kill() in its teardown: the daemon is killed, its keepers end the rest.
+ * Each daemon has a temporary directory of its own with its socket and workspace. Everything waits for a condition with
+ * a deadline. A test that fails leaves through harness_kill() in its teardown: the daemon is killed, its keepers end
+ * the rest.
  */
 #ifndef TESTS_CONSOLES_HARNESS_H
 #define TESTS_CONSOLES_HARNESS_H
@@ -65,13 +67,13 @@ static inline uint64_t harness_deadline(void)
 }
 
 /* For conditions that nothing tells of: asks every millisecond, until the deadline fails the test. */
-#define wait_until(condition)                                                                                          \
-	do {                                                                                                               \
-		uint64_t wait_until_deadline = harness_deadline();                                                             \
-		while (!(condition)) {                                                                                         \
-			assert_true(clock_mono_ms() < wait_until_deadline);                                                        \
-			usleep(1000);                                                                                              \
-		}                                                                                                              \
+#define wait_until(condition)                                               \
+	do {                                                                \
+		uint64_t wait_until_deadline = harness_deadline();          \
+		while (!(condition)) {                                      \
+			assert_true(clock_mono_ms() < wait_until_deadline); \
+			usleep(1000);                                       \
+		}                                                           \
 	} while (0)
 
 /* ---- The daemon ---- */
@@ -95,8 +97,8 @@ static inline void harness_program(char out[PATH_MAX])
 static inline _Noreturn void harness_exec(int listen_fd, int commit_fd, const char *dir, const char *program)
 {
 	char listen_arg[32], commit_arg[32], workspace[PATH_MAX], log[PATH_MAX], home[PATH_MAX];
-	char *argv[] = { (char *)(uintptr_t)program, listen_arg, commit_arg, (char *)(uintptr_t) "--sandbox=test", workspace, home,
-		(char *)(uintptr_t) "--user=tester", (char *)(uintptr_t) "--shell=/bin/sh",
+	char *argv[] = { (char *)(uintptr_t)program, listen_arg, commit_arg, (char *)(uintptr_t) "--sandbox=test",
+		workspace, home, (char *)(uintptr_t) "--user=tester", (char *)(uintptr_t) "--shell=/bin/sh",
 		(char *)(uintptr_t) "--path=/usr/local/bin:/usr/bin:/bin", NULL };
 	char *envp[] = { (char *)(uintptr_t) "SECRET=of-the-daemon", NULL };
 	int null, err;
@@ -326,7 +328,8 @@ static inline void harness_shutdown(struct harness *h)
 	assert_int_equal(harness_wait(h), 0);
 }
 
-/* Waits for an event of this kind about this console, takes it out, and gives it to the caller to free. fds may be NULL. */
+/* Waits for an event of this kind about this console, takes it out, and gives it to the caller to free. fds may be
+ * NULL. */
 static inline Wire__ConsoledReply *harness_event(struct harness *h, uint32_t kind, const char *name, int *fds)
 {
 	for (;;) {
@@ -537,7 +540,8 @@ static inline void stream_done(Wire__StreamReply *r)
 }
 
 /* Writes all of it in one request of as many frames as it takes, and waits for the answer. */
-static inline Wire__StreamReply *stream_write(struct conn *c, uint64_t id, const void *data, size_t n, uint64_t timeout_ms)
+static inline Wire__StreamReply *stream_write(
+        struct conn *c, uint64_t id, const void *data, size_t n, uint64_t timeout_ms)
 {
 	const size_t piece = 32 * 1024;
 	const char *p = data;

@@ -67,7 +67,8 @@ static void no_byte_is_lost_when_a_program_prints_and_leaves_at_once(void **stat
 static void a_background_child_that_holds_the_terminal_does_not_delay_the_end(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "trap '' HUP; sleep 600 & while ! grep -q sleep /proc/$!/comm; do :; done; printf done");
+	struct ring *ring = harness_run(
+	        h, "dev", "trap '' HUP; sleep 600 & while ! grep -q sleep /proc/$!/comm; do :; done; printf done");
 	Wire__ConsoledReply *e = harness_exited(h, "dev");
 	Wire__ConsoledReply *r;
 
@@ -111,7 +112,8 @@ static void a_terminal_that_its_program_has_closed_costs_nothing_and_is_read_whe
 {
 	struct harness *h = *state;
 	struct ring *ring = harness_run(h, "dev",
-	        "printf before; exec </dev/null >/dev/null 2>&1; sleep 1; (printf after; read x; printf \"got $x\") >/dev/tty "
+	        "printf before; exec </dev/null >/dev/null 2>&1; sleep 1; (printf after; read x; printf \"got $x\") "
+	        ">/dev/tty "
 	        "</dev/tty; exec sleep 600");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	unsigned long ticks;
@@ -132,7 +134,8 @@ static void what_is_written_to_a_closed_terminal_waits_until_it_is_open_again(vo
 {
 	struct harness *h = *state;
 	struct ring *ring = harness_run(h, "dev",
-	        "printf before; exec </dev/null >/dev/null 2>&1; sleep 0.5; exec </dev/tty >/dev/tty; read x; printf \"got $x\"; "
+	        "printf before; exec </dev/null >/dev/null 2>&1; sleep 0.5; exec </dev/tty >/dev/tty; read x; printf "
+	        "\"got $x\"; "
 	        "sleep 600");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	Wire__StreamReply *r;
@@ -188,7 +191,8 @@ static void a_program_that_lives_is_answered_as_running_when_its_observation_end
 	static const char *const argv[] = { "/bin/sh", "-c", "echo up; exec sleep 600", NULL };
 	struct harness *h = *state;
 	uint64_t began = clock_mono_ms();
-	Wire__ConsoledReply *r = harness_start_console(h, &(struct start){ .name = "dev", .argv = argv, .observe_ms = 150 });
+	Wire__ConsoledReply *r =
+	        harness_start_console(h, &(struct start){ .name = "dev", .argv = argv, .observe_ms = 150 });
 
 	assert_true(clock_mono_ms() - began >= 149);
 	assert_int_equal(started(r)->state, CONSOLE_RUNNING);
@@ -512,7 +516,8 @@ static void a_close_ends_what_ignores_it_and_gives_a_receipt_of_each_step(void *
 static void output_of_a_closing_program_is_kept_to_its_last_byte(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "trap 'seq 1 3000; exit 0' HUP; printf ready; while :; do sleep 0.05; done");
+	struct ring *ring =
+	        harness_run(h, "dev", "trap 'seq 1 3000; exit 0' HUP; printf ready; while :; do sleep 0.05; done");
 	Wire__ConsoledReply *r;
 	const char *text;
 
@@ -573,7 +578,8 @@ static void signals_reach_the_foreground_and_do_not_wait_behind_a_write(void **s
 {
 	struct harness *h = *state;
 	struct ring *ring = harness_run(h, "dev",
-	        "trap 'printf [int]' INT; trap 'printf [usr1]' USR1; stty raw -echo; printf ready; while :; do sleep 0.02; done");
+	        "trap 'printf [int]' INT; trap 'printf [usr1]' USR1; stty raw -echo; printf ready; while :; do sleep "
+	        "0.02; done");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	static char much[200 * 1024];
 
@@ -632,7 +638,7 @@ static unsigned count_children(pid_t pid)
 static void hundreds_of_consoles_leave_no_descriptor_and_no_zombie(void **state)
 {
 	struct harness *h = *state;
-	unsigned fds;
+	unsigned fds = 0;
 
 	for (int round = 0; round < 300; round++) {
 		Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;

@@ -179,8 +179,8 @@ static void a_request_before_hello_breaks_the_protocol(void **state)
 
 static void garbage_from_the_owner_drops_it_and_touches_no_console(void **state)
 {
-	static const char *const garbage[] = { "GET / HTTP/1.1\r\n\r\n", "\3\0\0\0\1\0\0\0\377\377\377", "\1\0\0\0\2\0\0\0x",
-		"\377\377\377\377\1\0\0\0" };
+	static const char *const garbage[] = { "GET / HTTP/1.1\r\n\r\n", "\3\0\0\0\1\0\0\0\377\377\377",
+		"\1\0\0\0\2\0\0\0x", "\377\377\377\377\1\0\0\0" };
 	static const size_t length[] = { 18, 11, 9, 8 };
 	struct harness *h = *state;
 	struct ring *ring = harness_run(h, "dev", "printf ready; exec sleep 600");
@@ -310,8 +310,10 @@ static void what_is_kept_elsewhere_is_not_given_out_again_and_still_carries_on(v
 static void a_shutdown_ends_everything_and_leaves_with_status_0(void **state)
 {
 	struct harness *h = *state;
-	struct ring *stubborn = harness_run(h, "stubborn", "trap '' HUP TERM; printf ready; while :; do sleep 0.02; done");
-	struct ring *left = harness_run(h, "left", "trap '' HUP; sleep 600 & while ! grep -q sleep /proc/$!/comm; do :; done");
+	struct ring *stubborn =
+	        harness_run(h, "stubborn", "trap '' HUP TERM; printf ready; while :; do sleep 0.02; done");
+	struct ring *left =
+	        harness_run(h, "left", "trap '' HUP; sleep 600 & while ! grep -q sleep /proc/$!/comm; do :; done");
 	Wire__ConsoledReply *e = harness_exited(h, "left");
 	pid_t child = (pid_t)e->event->console->leftovers[0]->pid;
 
@@ -326,7 +328,8 @@ static void a_shutdown_ends_everything_and_leaves_with_status_0(void **state)
 
 static void signals_do_nothing_to_the_daemon(void **state)
 {
-	static const int harmless[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGXCPU };
+	static const int harmless[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP,
+		SIGXCPU };
 	struct harness *h = *state;
 
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)

@@ -1,4 +1,5 @@
-/* test_stream.c - what a client of one console may expect: wake-ups, writes, keys, sizes, the end, and its own rights. */
+/* test_stream.c - what a client of one console may expect: wake-ups, writes, keys, sizes, the end, and its own rights.
+ */
 #include "tests/unit/consoles/harness.h"
 
 #define RING ((uint64_t)1024 * 1024)
@@ -44,7 +45,8 @@ static void a_level_reader_is_woken_once_per_level(void **state)
 	assert_int_equal(conn_send_u64(s, FRAME_LEVEL, 6), 0); /* level: told with the next byte */
 	assert_int_equal(conn_wait_frame(s, clock_mono_ms() + 50, &f), 0);
 	stream_send_write(s, 2, "b", 1, false, 0, false);
-	for (unsigned seen = 0; seen != (1 << FRAME_TAIL | 1 << FRAME_MESSAGE); seen |= 1u << f.type) /* in either order */
+	for (unsigned seen = 0; seen != (1 << FRAME_TAIL | 1 << FRAME_MESSAGE);
+	        seen |= 1u << f.type) /* in either order */
 		assert_int_equal(conn_wait_frame(s, harness_deadline(), &f), 1);
 	harness_wait_text(ring, 0, "readyab");
 	conn_free(s);
@@ -83,7 +85,8 @@ static void the_end_is_told_after_the_last_byte_and_also_to_who_comes_later(void
 static void from_a_writes_offset_on_stands_what_it_caused_and_nothing_before(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "i=0; while read x; do i=$((i+1)); echo $i; seq 1 300; echo end$i; done");
+	struct ring *ring =
+	        harness_run(h, "dev", "i=0; while read x; do i=$((i+1)); echo $i; seq 1 300; echo end$i; done");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	char first[32], last[32];
 
@@ -114,7 +117,8 @@ static void a_large_paste_into_a_program_that_echoes_arrives_whole(void **state)
 {
 	enum { SIZE = 240 * 1024 };
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "stty -echo; printf ready; cat > copy; cmp copy reference && printf same");
+	struct ring *ring =
+	        harness_run(h, "dev", "stty -echo; printf ready; cat > copy; cmp copy reference && printf same");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	static char paste[SIZE];
 	char path[PATH_MAX];
@@ -136,13 +140,25 @@ static void a_large_paste_into_a_program_that_echoes_arrives_whole(void **state)
 	conn_free(s);
 	ring_free(ring);
 
+	ring = harness_run(h, "copy", "stty -echo; printf ready; exec cat");
+	s = harness_open(h, "copy", WRITE);
+	harness_wait_text(ring, 0, "ready");
+	r = stream_write(s, 1, paste, SIZE, 0);
+	assert_null(r->write->error);
+	stream_done(r);
+	wait_until(ring_tail(ring) == 5 + SIZE + SIZE / 64); /* each newline comes back as CR LF */
+	conn_free(s);
+	ring_free(ring);
+
+	/* The kernel drops part of an echo that is not fetched as fast as it comes (n_tty.c, ECHO_DISCARD_WATERMARK),
+	 * so what comes back is not exact here; that it all goes in is. */
 	ring = harness_run(h, "echo", "exec cat");
 	s = harness_open(h, "echo", WRITE);
 	r = stream_write(s, 1, paste, SIZE, 0);
 	assert_null(r->write->error);
 	assert_int_equal(r->write->written, SIZE);
 	stream_done(r);
-	wait_until(ring_tail(ring) == 2 * (SIZE + SIZE / 64)); /* each newline comes back as CR LF */
+	wait_until(ring_tail(ring) > SIZE + SIZE / 64);
 	conn_free(s);
 	ring_free(ring);
 	harness_shutdown(h);
@@ -262,7 +278,8 @@ static void a_write_of_many_pieces_is_held_back_and_not_refused(void **state)
 {
 	enum { SIZE = 3 * 1024 * 1024 };
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "stty raw -echo; printf ready; head -c 3145728 | md5sum; exec sleep 600");
+	struct ring *ring =
+	        harness_run(h, "dev", "stty raw -echo; printf ready; head -c 3145728 | md5sum; exec sleep 600");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	char *much = malloc(SIZE);
 	Wire__StreamReply *r;
@@ -285,7 +302,8 @@ static void a_write_of_many_pieces_is_held_back_and_not_refused(void **state)
 static void a_line_that_the_terminal_would_cut_is_refused_unless_told_otherwise(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "stty -echo; printf ready; while read x; do printf \"<${#x}>\"; done");
+	struct ring *ring =
+	        harness_run(h, "dev", "stty -echo; printf ready; while read x; do printf \"<${#x}>\"; done");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	static char line[5000];
 	Wire__StreamReply *r;
@@ -328,7 +346,8 @@ static void a_line_that_the_terminal_would_cut_is_refused_unless_told_otherwise(
 static void a_terminal_in_raw_mode_takes_lines_of_any_length(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev", "stty raw -echo; printf ready; head -c 50000 | wc -c; exec sleep 600");
+	struct ring *ring =
+	        harness_run(h, "dev", "stty raw -echo; printf ready; head -c 50000 | wc -c; exec sleep 600");
 	struct conn *s = harness_open(h, "dev", WRITE);
 	static char line[50000];
 	Wire__StreamReply *r;
@@ -410,9 +429,10 @@ static void assert_resized(struct conn *s, uint32_t cols, uint32_t rows)
 static void the_size_is_that_of_the_client_that_acted_last(void **state)
 {
 	struct harness *h = *state;
-	struct ring *ring = harness_run(h, "dev",
-	        "trap 'stty size' WINCH; stty -echo; printf ready; while :; do sleep 0.02; done");
-	struct conn *a = harness_open(h, "dev", WRITE | RESIZE | ATTACH), *b = harness_open(h, "dev", WRITE | RESIZE | ATTACH);
+	struct ring *ring =
+	        harness_run(h, "dev", "trap 'stty size' WINCH; stty -echo; printf ready; while :; do sleep 0.02; done");
+	struct conn *a = harness_open(h, "dev", WRITE | RESIZE | ATTACH),
+	            *b = harness_open(h, "dev", WRITE | RESIZE | ATTACH);
 	struct conn *watcher = harness_open(h, "dev", READ_ONLY | ATTACH);
 
 	harness_wait_text(ring, 0, "ready");
@@ -441,8 +461,8 @@ static void a_size_out_of_bounds_is_refused(void **state)
 	static const struct {
 		uint32_t cols, rows;
 		bool fine;
-	} sizes[] = { { 1, 24, false }, { 80, 1, false }, { 1001, 24, false }, { 80, 501, false }, { 65536 + 80, 24, false },
-		{ 2, 2, true }, { 1000, 500, true } };
+	} sizes[] = { { 1, 24, false }, { 80, 1, false }, { 1001, 24, false }, { 80, 501, false },
+		{ 65536 + 80, 24, false }, { 2, 2, true }, { 1000, 500, true } };
 	struct harness *h = *state;
 	struct ring *ring = harness_run(h, "dev", "exec sleep 600");
 	struct conn *s = harness_open(h, "dev", WRITE | RESIZE);

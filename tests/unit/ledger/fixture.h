@@ -47,8 +47,10 @@ static inline int setup_directory(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	snprintf(f->dir, sizeof(f->dir), "/tmp/ringside-ledger-XXXXXX");
-	if (!mkdtemp(f->dir))
+	if (!mkdtemp(f->dir)) {
+		free(f);
 		return -1;
+	}
 	snprintf(f->path, sizeof(f->path), "%s/ledger.db", f->dir);
 	*state = f;
 	return 0;

@@ -224,6 +224,60 @@ static void each_of_many_callers_at_a_full_disk_gets_the_truth(void **state)
 	assert_true(taken > 0 && refused > 0);
 }
 
+/* One caller's row is too large for what room there is: it alone is refused, however often its transaction is shared.
+ */
+struct large_writer {
+	struct fixture *f;
+	bool stop;
+	unsigned tries, taken; /* of one thread */
+};
+
+static void *write_large_ones(void *p)
+{
+	struct large_writer *w = p;
+	char *info = calloc(1, 1000000);
+	struct ledger_console c = { .sandbox_id = "sb-999999",
+		.name = "dev",
+		.incarnation = 1,
+		.state = 1,
+		.info = info,
+		.info_bytes = 1000000 };
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		w->tries++;
+		w->taken += ledger_put_console(w->f->ledger, w->f->epoch, &c) != -ENOSPC;
+	}
+	free(info);
+	return NULL;
+}
+
+static void a_row_that_finds_no_room_takes_none_from_a_small_one(void **state)
+{
+	struct fixture *f = *state;
+	struct large_writer w[2] = { { .f = f }, { .f = f } };
+	pthread_t large[2];
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(add_sandbox(f->ledger, f->epoch, 999999), 0);
+	limit_files_to(log_size(f) + 900000);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&large[i], NULL, write_large_ones, &w[i]), 0);
+	int r = 0;
+	for (unsigned n = 0; n < 20 && r == 0; n++)
+		r = add_resource(f->ledger, f->epoch, n);
+	for (unsigned i = 0; i < 2; i++) {
+		__atomic_store_n(&w[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(large[i], NULL);
+	}
+	limit_files_to(RLIM_INFINITY);
+	assert_int_equal(r, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(w[i].taken, 0);
+		assert_true(w[i].tries > 1);
+	}
+	assert_int_equal(count_resources(f->ledger), 21);
+}
+
 /* A new file that does not fit must not be left half: the next start would refuse it. */
 static void a_ledger_that_does_not_fit_is_not_left_half_made(void **state)
 {
@@ -246,6 +300,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_full_disk_is_told_and_takes_nothing_back, setup_ledger, teardown),
 		cmocka_unit_test_setup_teardown(
 		        each_of_many_callers_at_a_full_disk_gets_the_truth, setup_ledger, teardown),
+		cmocka_unit_test_setup_teardown(
+		        a_row_that_finds_no_room_takes_none_from_a_small_one, setup_ledger, teardown),
 		cmocka_unit_test_setup_teardown(
 		        a_ledger_that_does_not_fit_is_not_left_half_made, setup_directory, teardown),
 	};

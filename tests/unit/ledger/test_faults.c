@@ -53,8 +53,11 @@ static int faulty_write(sqlite3_file *file, const void *p, int n, sqlite3_int64 
 	return real_of(file)->xWrite(file, p, n, at);
 }
 
+static unsigned syncs;
+
 static int faulty_sync(sqlite3_file *file, int flags)
 {
+	syncs++;
 	return strikes(FAULT_SYNC) ? SQLITE_IOERR_FSYNC : real_of(file)->xSync(file, flags);
 }
 
@@ -269,11 +272,28 @@ static int setup_here(void **state)
 	return 0;
 }
 
+/* Nobody is answered before the disk was asked to keep it. Without threads beside it, each write is a commit of its
+ * own. */
+static void every_acknowledged_write_was_synced(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_open(f);
+	assert_int_equal(ledger_take_lease(f->ledger, "tester", &f->epoch), 0);
+	for (unsigned n = 0; n < 20; n++) {
+		unsigned before = syncs;
+
+		assert_int_equal(add_sandbox(f->ledger, f->epoch, n), 0);
+		assert_true(syncs > before);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_here, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(every_acknowledged_write_was_synced),
 		TEST(a_failed_write_is_an_error_and_nothing_else),
 		TEST(a_failed_sync_is_never_acknowledged),
 		TEST(a_write_that_finds_the_disk_full_is_told_as_such),
