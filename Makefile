@@ -128,6 +128,7 @@ INTEGRATION := $(patsubst %.c,$(B)/%,$(wildcard tests/integration/test_*.c))
 SUPPORT := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 FUZZ    := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
+BENCH_SUPPORT := $(patsubst %.c,$(B)/%.o,$(filter-out tests/bench/bench_%,$(wildcard tests/bench/*.c))) $(B)/tests/support/guard.o
 .PRECIOUS: $(B)/%.o $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h
 
 unit_of = $(word 3,$(subst /, ,$1))
@@ -143,7 +144,7 @@ $(INTEGRATION): %: %.o $(SUPPORT) $(foreach m,client wire ring,$(call lib,$m))
 	$(Q)$(link) $@ $^ $(call pkgs,--libs,cmocka libprotobuf-c libpcre2-8 jansson vterm) -lpthread -lutil
 
 # Benchmarks are programs of their own; tests/bench/run.sh knows their peers.
-$(BENCHES): %: %.o $(foreach m,client wire ring,$(call lib,$m))
+$(BENCHES): %: %.o $(BENCH_SUPPORT) $(foreach m,client wire ring,$(call lib,$m))
 	@echo '  LINK  $(@:$(B)/%=%)'
 	$(Q)$(link) $@ $^ $(call pkgs,--libs,libprotobuf-c libpcre2-8) -lpthread -lutil
 
@@ -165,7 +166,7 @@ preloads: $(PRELOADS)
 .PHONY: preloads
 
 # Every object, compiled and not linked: what a second compiler is asked to accept.
-objects: $(foreach m,$(MODULES),$(call objs,$m)) $(UNIT:=.o) $(INTEGRATION:=.o) $(SUPPORT) $(BENCHES:=.o)
+objects: $(foreach m,$(MODULES),$(call objs,$m)) $(UNIT:=.o) $(INTEGRATION:=.o) $(SUPPORT) $(BENCHES:=.o) $(BENCH_SUPPORT)
 
 programs: $(PROGS:%=$(B)/bin/%)
 tests: all $(UNIT) $(INTEGRATION)

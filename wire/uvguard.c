@@ -95,7 +95,8 @@ static void try_again(int fd)
 {
 	struct epoll_event event = { .events = guard.events[fd], .data.fd = fd };
 
-	/* Any other answer than "still no room" cannot be told to anybody; the descriptor's owner finds out by itself. */
+	/* Any other answer than "still no room" cannot be told to anybody; the descriptor's owner finds out by itself.
+	 */
 	if (real_epoll_ctl(guard.epoll, EPOLL_CTL_ADD, fd, &event) == 0 || (errno != ENOSPC && errno != ENOMEM))
 		forget(fd);
 }
@@ -152,7 +153,8 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	}
 	if (!is_guarded(epoll, fd, event))
 		return -1;
-	if ((operation == EPOLL_CTL_ADD && (errno == ENOSPC || errno == ENOMEM)) || (operation == EPOLL_CTL_MOD && waits)) {
+	if ((operation == EPOLL_CTL_ADD && (errno == ENOSPC || errno == ENOMEM)) ||
+	        (operation == EPOLL_CTL_MOD && waits)) {
 		remember(fd, event->events);
 		return 0;
 	}

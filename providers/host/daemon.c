@@ -301,6 +301,23 @@ enum result host_daemon_connect(const struct host_daemon_of *d, const struct fol
 	return r;
 }
 
+enum result host_daemon_lives(const struct host_daemon_of *d, bool *lives)
+{
+	struct recorded who;
+	bool any = false;
+
+	*lives = false;
+	enum result r = recall(d, &who, &any);
+	if (r != RESULT_OK || !any)
+		return r;
+	int pidfd = instance_open(&who.instance);
+	if (pidfd < 0 && pidfd != -ESRCH)
+		return say(d, RESULT_UNAVAILABLE, "cannot tell whether the console daemon runs: %s", strerror(-pidfd));
+	*lives = pidfd >= 0;
+	fd_close(&pidfd);
+	return RESULT_OK;
+}
+
 /* ---- Ending ---- */
 
 static int send_shutdown(struct conn *c)

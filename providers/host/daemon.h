@@ -26,6 +26,9 @@ struct host_daemon_of {
 /* The recorded daemon where it lives and answers; else what is left of it is ended and a new one started. */
 enum result host_daemon_connect(const struct host_daemon_of *d, const struct folder_record *record, int *out_fd);
 
+/* Whether the recorded daemon runs. Another result than RESULT_OK: it cannot be told. */
+enum result host_daemon_lives(const struct host_daemon_of *d, bool *lives);
+
 /* Ends the recorded daemon and all its consoles: asked to, or killed. RESULT_OK: proven gone, or there was none. */
 enum result host_daemon_stop(const struct host_daemon_of *d);
 

@@ -290,7 +290,14 @@ static enum result host_attach(struct sandbox_adapter *a, const struct sandbox_c
 		fd_close(&folders);
 	if (there < 0)
 		return say(err, RESULT_UNAVAILABLE, "cannot read the sandbox's folder: %s", strerror(-there));
-	if (there == 0)
+	/* A folder that somebody has removed does not end what runs: as long as it does, it is there to be closed. */
+	bool lives = there == 1;
+	const struct host_daemon_of d = { .env = &h->env, .ctx = ctx, .id = ref, .folder = -1, .err = err };
+	if (!lives)
+		r = host_daemon_lives(&d, &lives);
+	if (r != RESULT_OK)
+		return r;
+	if (!lives)
 		return say(err, RESULT_NOT_FOUND, "there is no such sandbox");
 	return session_new(h, ref, out, err);
 }

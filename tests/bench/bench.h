@@ -29,7 +29,6 @@ double bench_median(double *values, unsigned n); /* sorts them */
 /* Waits in steps of `ms`. False once 60 s have passed since *since, which is 0 at first. */
 bool bench_wait(uint64_t *since, unsigned ms);
 
-/* Waits for the child's end and gives the bytes that `fd` held until its end. False: it did not exit with 0. */
 bool bench_program_exists(const char *name); /* in PATH */
 
 /* Kib of /proc/PID/smaps_rollup's Pss, and the part of it that lies in rings. */

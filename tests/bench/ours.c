@@ -39,19 +39,6 @@ static void find_programs(struct ours *o)
 	setenv("RINGSIDE_DAEMON", daemon, 1);
 }
 
-void ours_begin(struct ours *o)
-{
-	struct ringside_error err;
-
-	*o = (struct ours){ .home = "/tmp/ringside-bench-XXXXXX" };
-	find_programs(o);
-	if (!mkdtemp(o->home))
-		bench_die("mkdtemp");
-	setenv("RINGSIDE_HOME", o->home, 1);
-	check(ringside_open(NULL, &o->rs, &err), &err, "ringsided");
-	ringside_set_timeout(o->rs, CALL_MS);
-}
-
 static int remove_one(const char *path, const struct stat *st, int what, struct FTW *at)
 {
 	(void)st;
@@ -60,13 +47,34 @@ static int remove_one(const char *path, const struct stat *st, int what, struct 
 	return remove(path);
 }
 
+static char home_to_remove[sizeof(((struct ours *)NULL)->home)];
+
+static void remove_home(void)
+{
+	nftw(home_to_remove, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void ours_begin(struct ours *o)
+{
+	struct ringside_error err;
+
+	*o = (struct ours){ .home = "/tmp/ringside-bench-XXXXXX" };
+	find_programs(o);
+	if (!mkdtemp(o->home))
+		bench_die("mkdtemp");
+	memcpy(home_to_remove, o->home, sizeof(o->home));
+	atexit(remove_home); /* also when the benchmark fails */
+	setenv("RINGSIDE_HOME", o->home, 1);
+	check(ringside_open(NULL, &o->rs, &err), &err, "ringsided");
+	ringside_set_timeout(o->rs, CALL_MS);
+}
+
 void ours_end(struct ours *o)
 {
 	struct ringside_error err;
 
 	check(ringside_down(o->rs, true, &err), &err, "down");
 	ringside_close(o->rs);
-	nftw(o->home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- Sandboxes ---- */
@@ -128,9 +136,11 @@ struct ringside_console *ours_open(struct ours *o, const char *box, const char *
 
 void ours_close(struct ours *o, const char *box, const char *name)
 {
+	struct ringside_closed *closed;
 	struct ringside_error err;
 
-	check(ringside_console_end(o->rs, box, name, 0, NULL, &err), &err, "close");
+	check(ringside_console_end(o->rs, box, name, 0, &closed, &err), &err, "close");
+	ringside_free(closed);
 }
 
 void ours_await(struct ringside_console *c, uint64_t offset)

@@ -1,9 +1,9 @@
 /*
  * faultlib.c - the calls of faultlib.h, each with a fault on demand in front of the C library's own.
  *
- * A wrapper asks strike() and else calls what the dynamic linker finds next. Only atomics are used, so the wrappers hold in
- * a forked child, in a thread and in a signal handler as the calls themselves do. The allocator's wrappers use the names
- * that glibc has for its own, since dlsym(3) allocates.
+ * A wrapper asks strike() and else calls what the dynamic linker finds next. Only atomics are used, so the wrappers
+ * hold in a forked child, in a thread and in a signal handler as the calls themselves do. The allocator's wrappers use
+ * the names that glibc has for its own, since dlsym(3) allocates.
  */
 #include "tests/preload/faultlib.h"
 
@@ -99,10 +99,10 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* The next definition of `name`, looked up once. */
-#define REAL(name)                                                         \
-	static __typeof__(&name) real;                                     \
-	if (!real)                                                         \
-		real = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
+#define REAL(name)                     \
+	static __typeof__(&name) real; \
+	if (!real)                     \
+	real = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
 
 /* A wrapper that has nothing more to say than "this call is of that kind". */
 #define WRAP(kind, failure, type, name, parameters, ...) \
@@ -171,8 +171,8 @@ int posix_memalign(void **out, size_t alignment, size_t n)
 
 WRAP(FAULT_MAP, MAP_FAILED, void *, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t from), at, n, prot,
         flags, fd, from)
-WRAP(FAULT_MAP, MAP_FAILED, void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off64_t from), at, n, prot,
-        flags, fd, from)
+WRAP(FAULT_MAP, MAP_FAILED, void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off64_t from), at, n,
+        prot, flags, fd, from)
 
 /* ---- Descriptors ---- */
 
@@ -182,17 +182,17 @@ static bool open_fails(int flags, const char *name)
 	return strike(FAULT_DESCRIPTOR, name) || ((flags & O_CREAT) && strike(FAULT_DISK, name));
 }
 
-#define WRAP_OPEN(name, parameters, ...)                             \
-	int name parameters                                          \
-	{                                                            \
-		va_list rest;                                        \
-		mode_t mode;                                         \
-                                                                     \
-		REAL(name);                                          \
-		va_start(rest, flags);                               \
+#define WRAP_OPEN(name, parameters, ...)                                                   \
+	int name parameters                                                                \
+	{                                                                                  \
+		va_list rest;                                                              \
+		mode_t mode;                                                               \
+                                                                                           \
+		REAL(name);                                                                \
+		va_start(rest, flags);                                                     \
 		mode = flags & (O_CREAT | O_TMPFILE) ? (mode_t)va_arg(rest, unsigned) : 0; \
-		va_end(rest);                                        \
-		return open_fails(flags, #name) ? -1 : real(__VA_ARGS__, mode); \
+		va_end(rest);                                                              \
+		return open_fails(flags, #name) ? -1 : real(__VA_ARGS__, mode);            \
 	}
 WRAP_OPEN(open, (const char *path, int flags, ...), path, flags)
 WRAP_OPEN(open64, (const char *path, int flags, ...), path, flags)
@@ -213,7 +213,8 @@ WRAP(FAULT_DESCRIPTOR, -1, int, posix_openpt, (int flags), flags)
 WRAP(FAULT_DESCRIPTOR, -1, int, pipe, (int ends[2]), ends)
 WRAP(FAULT_DESCRIPTOR, -1, int, pipe2, (int ends[2], int flags), ends, flags)
 WRAP(FAULT_DESCRIPTOR, -1, int, socket, (int domain, int type, int protocol), domain, type, protocol)
-WRAP(FAULT_DESCRIPTOR, -1, int, socketpair, (int domain, int type, int protocol, int ends[2]), domain, type, protocol, ends)
+WRAP(FAULT_DESCRIPTOR, -1, int, socketpair, (int domain, int type, int protocol, int ends[2]), domain, type, protocol,
+        ends)
 WRAP(FAULT_DESCRIPTOR, -1, int, dup, (int fd), fd)
 WRAP(FAULT_DESCRIPTOR, -1, int, epoll_create1, (int flags), flags)
 WRAP(FAULT_DESCRIPTOR, -1, int, eventfd, (unsigned n, int flags), n, flags)
@@ -233,19 +234,19 @@ int memfd_create(const char *name, unsigned flags)
 }
 
 /* Its third argument is as wide as a register, whatever the command takes. */
-#define WRAP_FCNTL(name)                                                                                             \
-	int name(int fd, int command, ...)                                                                           \
-	{                                                                                                            \
-		va_list rest;                                                                                        \
-		long argument;                                                                                       \
-                                                                                                                     \
-		REAL(name);                                                                                          \
-		va_start(rest, command);                                                                             \
-		argument = va_arg(rest, long);                                                                       \
-		va_end(rest);                                                                                        \
+#define WRAP_FCNTL(name)                                                                                              \
+	int name(int fd, int command, ...)                                                                            \
+	{                                                                                                             \
+		va_list rest;                                                                                         \
+		long argument;                                                                                        \
+                                                                                                                      \
+		REAL(name);                                                                                           \
+		va_start(rest, command);                                                                              \
+		argument = va_arg(rest, long);                                                                        \
+		va_end(rest);                                                                                         \
 		if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && strike(FAULT_DESCRIPTOR, "fcntl(F_DUPFD)")) \
-			return -1;                                                                                   \
-		return real(fd, command, argument);                                                                  \
+			return -1;                                                                                    \
+		return real(fd, command, argument);                                                                   \
 	}
 WRAP_FCNTL(fcntl)
 WRAP_FCNTL(fcntl64)
@@ -256,7 +257,8 @@ pid_t _Fork(void);
 WRAP(FAULT_PROCESS, -1, pid_t, fork, (void))
 WRAP(FAULT_PROCESS, -1, pid_t, _Fork, (void))
 
-int pthread_create(pthread_t *restrict out, const pthread_attr_t *restrict attr, void *(*run)(void *), void *restrict arg)
+int pthread_create(
+        pthread_t *restrict out, const pthread_attr_t *restrict attr, void *(*run)(void *), void *restrict arg)
 {
 	int error;
 
@@ -286,12 +288,12 @@ static bool disk_fails(int fd, const char *name)
 	return strike(FAULT_DISK, name) != 0;
 }
 
-#define WRAP_DISK(type, name, parameters, fd, ...)      \
-	type name parameters                            \
-	{                                               \
-		REAL(name);                             \
-		if (disk_fails(fd, #name))              \
-			return -1;                      \
+#define WRAP_DISK(type, name, parameters, fd, ...)          \
+	type name parameters                                \
+	{                                                   \
+		REAL(name);                                 \
+		if (disk_fails(fd, #name))                  \
+			return -1;                          \
 		return real(fd __VA_OPT__(, ) __VA_ARGS__); \
 	}
 WRAP_DISK(ssize_t, write, (int fd, const void *p, size_t n), fd, p, n)

@@ -1,11 +1,12 @@
 /*
  * faultlib.h - how a test tells a running program which of its next calls fails.
  *
- * lib/faultlib.so stands between a program and its C library (LD_PRELOAD). It maps the file that FAULT_CONTROL names; the
- * test has the same file mapped, so that it can arm a fault in the moment it means: "of your next allocations the third
- * one fails". Without the variable, or for a program that FAULT_PROGRAM does not name, every call goes through.
+ * lib/faultlib.so stands between a program and its C library (LD_PRELOAD). It maps the file that FAULT_CONTROL names;
+ * the test has the same file mapped, so that it can arm a fault in the moment it means: "of your next allocations the
+ * third one fails". Without the variable, or for a program that FAULT_PROGRAM does not name, every call goes through.
  *
- * What is forked below the program has the mapping too, until it executes something else: that is how keepers are reached.
+ * What is forked below the program has the mapping too, until it executes something else: that is how keepers are
+ * reached.
  */
 #ifndef TESTS_PRELOAD_FAULTLIB_H
 #define TESTS_PRELOAD_FAULTLIB_H
@@ -19,9 +20,9 @@ enum fault_kind {
 	FAULT_MAP = 1 << 1,        /* mmap, memfd_create: ENOMEM */
 	FAULT_DESCRIPTOR = 1 << 2, /* open, socket, pipe2, dup, accept4, opendir, …: EMFILE */
 	FAULT_PROCESS = 1 << 3,    /* fork, pthread_create: EAGAIN */
-	FAULT_DISK = 1 << 4,       /* what may need room on a disk: write and ftruncate of files, mkdir, rename, …: ENOSPC */
-	FAULT_SYNC = 1 << 5,       /* fsync, fdatasync: EIO */
-	FAULT_WATCH = 1 << 6,      /* epoll_ctl(EPOLL_CTL_ADD): ENOSPC */
+	FAULT_DISK = 1 << 4, /* what may need room on a disk: write and ftruncate of files, mkdir, rename, …: ENOSPC */
+	FAULT_SYNC = 1 << 5,  /* fsync, fdatasync: EIO */
+	FAULT_WATCH = 1 << 6, /* epoll_ctl(EPOLL_CTL_ADD): ENOSPC */
 };
 
 enum fault_whom {

@@ -1,11 +1,11 @@
 /*
  * fault.h - the test's side of tests/preload/faultlib.h: a control file, and faults armed for one moment.
  *
- * Programs with faults are those of VARIANT=debug: neither static nor with a sanitizer, whose allocator would be the one
- * to be replaced. They are looked for in RINGSIDE_FAULT_BUILD, or beside the test program's own variant.
+ * Programs with faults are those of VARIANT=debug: neither static nor with a sanitizer, whose allocator would be the
+ * one to be replaced. They are looked for in RINGSIDE_FAULT_BUILD, or beside the test program's own variant.
  *
- * The way of a test: fault_arm() for the n-th call, one request, fault_disarm(), for n = 1, 2, … until a request came to
- * its end without the fault being reached.
+ * The way of a test: fault_arm() for the n-th call, one request, fault_disarm(), for n = 1, 2, … until a request came
+ * to its end without the fault being reached.
  */
 #ifndef TESTS_SUPPORT_FAULT_H
 #define TESTS_SUPPORT_FAULT_H

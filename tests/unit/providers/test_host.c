@@ -595,6 +595,31 @@ static void a_stopped_daemon_is_killed(void **state)
 	nothing_is_on_the_disk(f);
 }
 
+/* Whoever removes the folder (a person, or a program inside, of the same user) does not make the daemon a stray: a later
+ * control daemon, which knows what was recorded and no more, still finds and ends it. */
+static void a_daemon_whose_folder_was_removed_is_still_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct sandbox_session *s = create(f, "sb-1", NULL), *later = NULL;
+	struct remove_error why;
+	int fd = -1;
+
+	close(connect_to(f, s));
+	session_free(s);
+	struct instance i = recorded_instance(f, "sb-1");
+	int folders = open(path_of(f, "", ""), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(remove_tree_at(folders, "sb-1", UINT64_MAX, &why), 0);
+	close(folders);
+
+	assert_int_equal(adapter_attach(f->host, &f->ctx, "sb-1", &later, &f->err), RESULT_OK);
+	assert_int_equal(session_connect(later, &f->ctx, &fd, &f->err), RESULT_NOT_FOUND);
+	assert_true(is_alive(&i));
+	close_and_free(f, later);
+	assert_false(is_alive(&i));
+	no_process_is_left();
+	assert_int_equal(adapter_attach(f->host, &f->ctx, "sb-1", &later, &f->err), RESULT_NOT_FOUND);
+}
+
 /* Keepers end what they keep when their daemon is killed; the folder is removed once they are done. */
 static void what_a_killed_daemons_keepers_still_write_is_removed_too(void **state)
 {
@@ -747,6 +772,7 @@ int main(int argc, char **argv)
 		TEST(closing_twice_is_fine),
 		TEST(a_deaf_daemon_is_killed),
 		TEST(a_stopped_daemon_is_killed),
+		TEST(a_daemon_whose_folder_was_removed_is_still_ended),
 		TEST(what_a_killed_daemons_keepers_still_write_is_removed_too),
 		TEST(links_in_the_workspace_lead_nowhere_on_close),
 		TEST(a_workspace_that_became_a_link_leads_nowhere),
