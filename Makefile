@@ -121,7 +121,7 @@ unit_deps_cli       := cli client wire ring
 unit_pkgs_ledger    := sqlite3
 unit_pkgs_sandboxes := sqlite3
 unit_pkgs_client    := libpcre2-8
-unit_pkgs_cli       := libpcre2-8
+unit_pkgs_cli       := libpcre2-8 jansson
 
 UNIT := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*/test_*.c))
 INTEGRATION := $(patsubst %.c,$(B)/%,$(wildcard tests/integration/test_*.c))

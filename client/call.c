@@ -58,6 +58,16 @@ static int take_reply(struct conn *c, const struct frame *f, struct control_repl
 	return -EPROTO;
 }
 
+/* An error without a request is why the daemon ends the connection. 0: it is none. */
+static int last_words(struct ringside *rs, const Wire__ControlReply *m, struct ringside_error *err)
+{
+	if (m->id != 0 || m->body_case != WIRE__CONTROL_REPLY__BODY_ERROR)
+		return 0;
+	conn_free(rs->conn);
+	rs->conn = NULL;
+	return error_wire(err, m->error);
+}
+
 /* The next answer with the last request's id. */
 static int await_reply(struct ringside *rs, uint64_t extra_ms, struct control_reply *out, struct ringside_error *err)
 {
@@ -73,7 +83,10 @@ static int await_reply(struct ringside *rs, uint64_t extra_ms, struct control_re
 			return control_lost(rs, r, err);
 		if (out->message->id == rs->last_id)
 			return 0;
+		int code = last_words(rs, out->message, err);
 		control_reply_release(out);
+		if (code)
+			return code;
 	}
 }
 
@@ -103,7 +116,7 @@ int control_call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlRe
 		        FRAME_MAX_PAYLOAD / 1024);
 	if (r == -ENOMEM)
 		return error_memory(err);
-	if (r < 0)
+	if (r < 0 && r != -EPIPE) /* one that has gone may have said why */
 		return control_lost(rs, r, err);
 	int code = await_reply(rs, extra_ms, out, err);
 	return code ? code : check_reply(rs, expected, out, err);

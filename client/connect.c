@@ -97,6 +97,10 @@ static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
 		if (*again)
 			return error_set(err, RINGSIDE_UNAVAILABLE, "ringsided is not running (no one serves %s/%s)",
 			        rs->paths.runtime_dir, CONTROL_SOCKET);
+		if (r == -ENOTSOCK || r == -ELOOP)
+			return error_set(err, RINGSIDE_UNAVAILABLE,
+			        "%s/%s is not a socket and is left alone: ringsided cannot serve there",
+			        rs->paths.runtime_dir, CONTROL_SOCKET);
 		return error_errno(err, r, rs->paths.runtime_dir);
 	}
 	uint64_t call_ms = rs->call_ms;
@@ -104,7 +108,8 @@ static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
 	int code = hello(rs, err);
 	rs->call_ms = call_ms;
 	if (code) {
-		*again = rs->conn == NULL; /* dropped before the answer: it is leaving */
+		/* Dropped before the answer: it is leaving, or it says why. */
+		*again = rs->conn == NULL && code == RINGSIDE_UNAVAILABLE;
 		conn_free(rs->conn);
 		rs->conn = NULL;
 	}

@@ -7,14 +7,15 @@
  *
  * Threads    Any thread may call; writes run one after another on the ledger's own thread and the call returns when the
  *            transaction is durable. At most 256 calls wait there, the next is held until there is room. Do not call
- * from a loop thread: every function here waits for the disk. ledger_fence() reads, on a connection of its own. A
- *            callback of a listing may call anything here but ledger_close().
+ *            from a loop thread: every function here waits for the disk. ledger_fence() reads, on a connection of its
+ *            own. A callback of a listing may call anything here but ledger_close().
  * Lease      ledger_take_lease() sets epoch = max(lease's, highest ever recorded) + 1. Every write carries the epoch
- * and is refused with -ESTALE once another holder has a higher one. Errors     0 or a negative errno: -ESTALE (lease
- * lost), -EEXIST (a unique name or key), -ENOENT (no such row), -EINVAL (a value or a change of state that cannot be),
- * -EOVERFLOW (a number over 2^63 - 1), -ENOSPC, -EIO, -EBUSY (another process held the file for 10 s), -EUCLEAN (the
- * file is corrupt, foreign or from a newer version: refused, never overwritten). After an error nothing of that call is
- * in the file that a reader could see; only after -EIO may a crash bring back what was refused.
+ *            and is refused with -ESTALE once another holder has a higher one.
+ * Errors     0 or a negative errno: -ESTALE (lease lost), -EEXIST (a unique name or key), -ENOENT (no such row),
+ *            -EINVAL (a value or a change of state that cannot be), -EOVERFLOW (a number over 2^63 - 1), -ENOSPC, -EIO,
+ *            -EBUSY (another process held the file for 10 s), -EUCLEAN (the file is corrupt, foreign or from a newer
+ *            version: refused, never overwritten). After an error nothing of that call is in the file that a reader
+ *            could see; only after -EIO may a crash bring back what was refused.
  */
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H

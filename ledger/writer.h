@@ -7,7 +7,7 @@
  * Full       At most WRITER_QUEUE jobs wait; the next caller is held until there is room. Jobs live on their callers'
  *            stacks, so the queue needs no memory and cannot fail.
  * Epoch      A fenced job first compares its epoch with the lease's inside its own transaction: -ESTALE, nothing
- * written.
+ *            written.
  */
 #ifndef LEDGER_WRITER_H
 #define LEDGER_WRITER_H

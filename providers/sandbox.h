@@ -5,13 +5,14 @@
  * sandbox. An adapter is one folder below providers/ and one line in registry.c.
  *
  * Blocking   Every call may wait for the provider; the caller runs it on the sandbox's own thread, never on the loop,
- * and one after another for one sandbox. terminate and close may be called while an exec's streams are open. Ownership
- * Strings given are the caller's and are copied if kept. Sessions handed out are the caller's until session_free(); a
- * session is a handle, freeing it ends nothing. Descriptors handed out are the caller's. Errors     enum result; the
- * message for people goes to *err (one line, may be left empty). Outputs are set on RESULT_OK alone. The caller's own
- * bugs are RESULT_INVALID_ARGUMENT before anything is sent. Provider trouble is RESULT_UNAVAILABLE, never an invented
- * exit code. Fence      See context.h: asked before each request that reaches the provider. Source     The public
- * contract that DESIGN speaks of in docs/ARCHITECTURE.md, "The adapter contract".
+ *            and one after another for one sandbox. terminate and close may be called while an exec's streams are open.
+ * Ownership  Strings given are the caller's and are copied if kept. Sessions handed out are the caller's until
+ *            session_free(); a session is a handle, freeing it ends nothing. Descriptors handed out are the caller's.
+ * Errors     enum result; the message for people goes to *err (one line, may be left empty). Outputs are set on
+ *            RESULT_OK alone. The caller's own bugs are RESULT_INVALID_ARGUMENT before anything is sent. Provider
+ *            trouble is RESULT_UNAVAILABLE, never an invented exit code.
+ * Fence      See context.h: asked before each request that reaches the provider.
+ * Source     docs/ARCHITECTURE.md, "The adapter contract".
  */
 #ifndef PROVIDERS_SANDBOX_H
 #define PROVIDERS_SANDBOX_H

@@ -6,8 +6,8 @@
  * before the provider hears of it, and what came of it after.
  *
  * Settling   A create whose outcome is not known is never repeated. The adapter's lookup decides: found is released at
- * once, proven absent is released, anything else is `unknown` and kept for a person (the sandbox is FAILED and says
- * so).
+ *            once, proven absent is released, anything else is `unknown` and kept for a person (the sandbox is FAILED
+ *            and says so).
  */
 #ifndef SANDBOXES_CALLS_H
 #define SANDBOXES_CALLS_H

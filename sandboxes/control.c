@@ -447,6 +447,18 @@ static bool peer_allowed(int fd)
 	return false;
 }
 
+/* Whoever connects and says nothing must not keep out those who want something: of these the oldest goes first. */
+static void make_room(struct control *control, struct client *newest)
+{
+	struct client *out = newest;
+
+	for (struct client *c = control->clients; c; c = c->next)
+		if (!c->greeted)
+			out = c;
+	send_error(out, 0, RESULT_BUSY, "4096 clients are connected already");
+	client_drop(out);
+}
+
 /* Takes fd over on success. */
 static int client_new(struct control *control, int fd)
 {
@@ -469,10 +481,8 @@ static int client_new(struct control *control, int fd)
 		c->next->at = &c->next;
 	control->clients = c;
 	control->nclients++;
-	if (control->nclients > CONTROL_MAX_CLIENTS) {
-		send_error(c, 0, RESULT_BUSY, "4096 clients are connected already");
-		client_drop(c);
-	}
+	if (control->nclients > CONTROL_MAX_CLIENTS)
+		make_room(control, c);
 	return 0;
 }
 

@@ -5,9 +5,10 @@
  * or request_ok() each consume it. A client that goes cancels nothing that has begun; its answers are dropped.
  *
  * Trust      The peer's uid is ours or root's. A client that breaks the protocol is told protocol_error and dropped,
- * and only it. Bounds     CONTROL_MAX_CLIENTS connections, CONTROL_MAX_OUTSTANDING requests each (then busy). Going
- * out: CONTROL_QUEUE_BYTES in the connection, CONTROL_BACKLOG_BYTES behind it (lists that a slow client is still
- * taking); past that it is dropped.
+ *            and only it.
+ * Bounds     CONTROL_MAX_CLIENTS connections, CONTROL_MAX_OUTSTANDING requests each (then busy). Going out:
+ *            CONTROL_QUEUE_BYTES in the connection, CONTROL_BACKLOG_BYTES behind it (lists that a slow client is still
+ *            taking); past that it is dropped.
  */
 #ifndef SANDBOXES_CONTROL_H
 #define SANDBOXES_CONTROL_H

@@ -4,12 +4,13 @@
  *   STATE/sandboxes/ID/custody/NAME.ring:  header | marks | bytes
  *
  * Durable    Written beside the old one, synced, renamed over it, and the directory synced: a crash at any point leaves
- * the old file or the new one, whole. Trust      Nothing in a file is believed: owner, type, lengths, names and both
- * checksums are checked, and a file that fails one is refused (-EUCLEAN), never repaired and never partly served. The
- * rings it is written from belong to a sandbox: they come through ring_open(), and whatever their writer does, what is
- * kept is one contiguous range. Blocking   Every call here waits for the disk: on a job's thread only. One console's
- * calls run one after another. Errors     0 or a negative errno: -ENOENT (no such file), -EUCLEAN, -ENOSPC, …, and
- * ring_open()'s (-EPERM, -EPROTO).
+ *            the old file or the new one, whole.
+ * Trust      Nothing in a file is believed: owner, type, lengths, names and both checksums are checked, and a file that
+ *            fails one is refused (-EUCLEAN), never repaired and never partly served. The rings it is written from
+ *            belong to a sandbox: they come through ring_open(), and whatever their writer does, what is kept is one
+ *            contiguous range.
+ * Blocking   Every call here waits for the disk: on a job's thread only. One console's calls run one after another.
+ * Errors     0 or a negative errno: -ENOENT (no such file), -EUCLEAN, -ENOSPC, …, and ring_open()'s (-EPERM, -EPROTO).
  */
 #ifndef SANDBOXES_CUSTODY_H
 #define SANDBOXES_CUSTODY_H

@@ -5,9 +5,10 @@
  * calls_env`, which does not change once the loop runs, and copies of all else.
  *
  * Start      The lock is held by the caller. Ledger, lease, what the ledger knows of sandboxes, then the socket. From
- * the moment ringsided_open() has returned clients may connect; sandboxes are reattached from inside the loop. End
- * ringsided_stop(): no new work is taken, live rings are kept once more, what is in hand is waited for (STOP_MS at the
- * most). Sandboxes go on.
+ *            the moment ringsided_open() has returned clients may connect; sandboxes are reattached from inside the
+ *            loop.
+ * End        ringsided_stop(): no new work is taken, live rings are kept once more, what is in hand is waited for
+ *            (STOP_MS at the most). Sandboxes go on.
  */
 #ifndef SANDBOXES_DAEMON_H
 #define SANDBOXES_DAEMON_H

@@ -6,11 +6,12 @@
  * sandbox.
  *
  * Threads    Started on demand, at most max_threads a pool, each ends after idle_ms without work. All of them have
- * every signal blocked. Lanes that find no free thread wait their turn, oldest first. Ownership  A job's argument is
- * copied at lane_add(); the copy belongs to the worker while work() runs and to the loop when done() runs, and is freed
- * after it. What it points to is handed over with it: no object is used by both. Bounds     LANE_MAX_JOBS wait in one
- * lane; past that lane_add() is -EBUSY and nothing was taken. Order      done() is called on the loop, once for each
- * job, in the order in which the lane's jobs ended.
+ *            every signal blocked. Lanes that find no free thread wait their turn, oldest first.
+ * Ownership  A job's argument is copied at lane_add(); the copy belongs to the worker while work() runs and to the loop
+ *            when done() runs, and is freed after it. What it points to is handed over with it: no object is used by
+ *            both.
+ * Bounds     LANE_MAX_JOBS wait in one lane; past that lane_add() is -EBUSY and nothing was taken.
+ * Order      done() is called on the loop, once for each job, in the order in which the lane's jobs ended.
  */
 #ifndef SANDBOXES_JOBS_H
 #define SANDBOXES_JOBS_H

@@ -7,10 +7,11 @@
  * a console daemon can tell. One that breaks this is dropped, and its sandbox alone is harmed.
  *
  * Answers    Each call gets its callback exactly once (once per part for a list, the last with more = false): with the
- * answer, with the console daemon's error, with RESULT_TIMEOUT at its deadline, or with RESULT_UNAVAILABLE when the
- * link goes down or is freed. Never from inside link_call(). Bounds     LINK_MAX_CALLS requests in hand,
- * LINK_QUEUE_BYTES going out: past them link_call() refuses. Lifetime   link_free() may be called from any callback; no
- * callback comes after it but those that answer what was in hand.
+ *            answer, with the console daemon's error, with RESULT_TIMEOUT at its deadline, or with RESULT_UNAVAILABLE
+ *            when the link goes down or is freed. Never from inside link_call().
+ * Bounds     LINK_MAX_CALLS requests in hand, LINK_QUEUE_BYTES going out: past them link_call() refuses.
+ * Lifetime   link_free() may be called from any callback; no callback comes after it but those that answer what was in
+ *            hand.
  */
 #ifndef SANDBOXES_LINK_H
 #define SANDBOXES_LINK_H

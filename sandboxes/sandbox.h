@@ -8,7 +8,7 @@
  * is what the console daemon says.
  *
  * Lifetime   The table holds one reference until the sandbox is TERMINATED; whoever keeps a pointer over a turn of the
- * loop holds one of his own. Loop thread only.
+ *            loop holds one of his own. Loop thread only.
  */
 #ifndef SANDBOXES_SANDBOX_H
 #define SANDBOXES_SANDBOX_H

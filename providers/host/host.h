@@ -5,9 +5,11 @@
  *     ID/                            the sandbox; its reference is ID
  *       record                       operation key, name, directory: written before ID has its name, gone last
  *       workspace/                   where no directory was asked for
- *       console-XXXXXXXX.sock        the console daemon's; each start has a name of its own, which the instance line
- * tells consoled.log (custody/ …                  the layer above's) .new-KEY/                      a creation that has
- * not come to its end, by its operation key .gone-ID/                      a close that has not come to its end
+ *       console-XXXXXXXX.sock        the console daemon's; each start has a name of its own, told by the instance line
+ *       consoled.log
+ *       (custody/ …                  the layer above's)
+ *     .new-KEY/                      a creation that has not come to its end, by its operation key
+ *     .gone-ID/                      a close that has not come to its end
  *
  * The instance line (adapter_env.record_instance) is that of providers/instance.h and " socket=NAME". A socket has a
  * new name at each start so that a holder of an old lease that wakes up late can only remove sockets of its own time.

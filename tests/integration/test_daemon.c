@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -82,6 +83,8 @@ static void what_is_no_socket_in_its_place_is_left_alone(void **state)
 	ran_ok(ringside(h, "down", NULL));
 	write_file(path, "mine", 4);
 	struct ran *r = ran_status(start_daemon(h), 1);
+	assert_true(contains(r->err, r->err_len, "not a socket"));
+	r = ran_status(ringside(h, "ls", NULL), 1); /* who only wants to use it hears the same */
 	assert_true(contains(r->err, r->err_len, "not a socket"));
 	assert_string_equal(read_file(h, path, &n), "mine");
 	assert_int_equal(unlink(path), 0);
@@ -524,6 +527,48 @@ static void hundreds_of_clients_are_served(void **state)
 	assert_true(json_number(j, "clients") >= 301);
 }
 
+/* The daemon's limit of clients, and descriptors for as many in both processes; else the test cannot be made. */
+#define CLIENTS 4096
+
+static void have_room_for_clients(void)
+{
+	struct rlimit l;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &l), 0);
+	if (l.rlim_max < CLIENTS + 512)
+		skip();
+	l.rlim_cur = l.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &l), 0);
+}
+
+static void who_connects_and_says_nothing_keeps_nobody_out(void **state)
+{
+	struct home *h = *state;
+
+	have_room_for_clients();
+	ran_ok(start_daemon(h));
+	struct conn *used = greeted(h);
+	for (int i = 0; i < CLIENTS + 100; i++)
+		raw_connect(h);
+	ran_ok(ringside(h, "status", NULL));
+	raw_expect_served(h, used);
+}
+
+static void one_client_too_many_is_told_so(void **state)
+{
+	struct home *h = *state;
+	struct conn *last = NULL;
+
+	have_room_for_clients();
+	ran_ok(start_daemon(h));
+	for (int i = 0; i < CLIENTS; i++)
+		last = greeted(h);
+	struct ran *r = ran_status(ringside(h, "status", "--json", NULL), 5);
+	assert_string_equal(json_text(ran_error(h, r), "code"), "busy");
+	assert_true(r->took_ms < DEADLINE_MS / 10); /* not tried again until the deadline */
+	raw_expect_served(h, last);
+}
+
 static void clients_that_go_leave_no_descriptor(void **state)
 {
 	struct home *h = *state;
@@ -571,6 +616,8 @@ int main(void)
 		HOME_TEST(a_request_of_a_newer_client_is_told_not_supported),
 		HOME_TEST(a_client_that_goes_cancels_nothing_that_has_begun),
 		HOME_TEST(hundreds_of_clients_are_served),
+		HOME_TEST(who_connects_and_says_nothing_keeps_nobody_out),
+		HOME_TEST(one_client_too_many_is_told_so),
 		HOME_TEST(clients_that_go_leave_no_descriptor),
 	};
 	return HOME_MAIN("daemon", tests);

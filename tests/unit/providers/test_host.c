@@ -595,8 +595,8 @@ static void a_stopped_daemon_is_killed(void **state)
 	nothing_is_on_the_disk(f);
 }
 
-/* Whoever removes the folder (a person, or a program inside, of the same user) does not make the daemon a stray: a later
- * control daemon, which knows what was recorded and no more, still finds and ends it. */
+/* Whoever removes the folder (a person, or a program inside, of the same user) does not make the daemon a stray: a
+ * later control daemon, which knows what was recorded and no more, still finds and ends it. */
 static void a_daemon_whose_folder_was_removed_is_still_ended(void **state)
 {
 	struct fixture *f = *state;
