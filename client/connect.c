@@ -48,10 +48,24 @@ static int check_peer(int fd)
 	return uid == geteuid() || uid == 0 ? 0 : -EACCES;
 }
 
+/* Many may come at once: where the queue of those who wait to be accepted is full, there is a daemon, and room soon. */
+static int connect_in_turn(const struct ringside *rs)
+{
+	uint64_t deadline = clock_mono_ms() + rs->connect_ms;
+	uint64_t pause = RETRY_MIN_MS;
+	for (;;) {
+		int fd = connect_socket(&rs->paths);
+		if (fd != -EAGAIN || clock_mono_ms() >= deadline)
+			return fd;
+		poll(NULL, 0, (int)pause);
+		pause = pause * 2 < RETRY_MAX_MS ? pause * 2 : RETRY_MAX_MS;
+	}
+}
+
 /* 0 and rs->conn; or a negative errno, nothing described. */
 static int open_conn(struct ringside *rs)
 {
-	int fd = connect_socket(&rs->paths);
+	int fd = connect_in_turn(rs);
 	if (fd < 0)
 		return fd;
 	int r = check_peer(fd);

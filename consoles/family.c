@@ -224,13 +224,18 @@ static bool is_target(const struct member *m, pid_t group)
 
 /* ---- The proof that one process descends from here ---- */
 
+/* How often a chain is read again that changed while it was read: its middle is dying, often of our own signal. */
+#define CHAIN_ATTEMPTS 8
+
+enum descent { DESCENDS, DOES_NOT, CHANGED };
+
 /*
  * Reads the chain of parents upwards to this process, then again downwards. A number can be reused between two reads of
  * the way up; but where the second reading shows the same parent, that parent has lived all the time in between (a
  * process never returns to a parent that it lost, and a new process is nobody's older ancestor), so the links that were
  * read in that time were its own. A direct child needs one reading: its number is taken until we reap it.
  */
-static bool descends(const struct family *f, pid_t pid)
+static enum descent read_chain(const struct family *f, pid_t pid)
 {
 	static struct link {
 		int32_t pid, ppid;
@@ -240,20 +245,31 @@ static bool descends(const struct family *f, pid_t pid)
 	unsigned n = 0;
 
 	for (pid_t at = pid;; at = s.ppid) {
-		if (n == CHAIN_MAX || procstat_read(at, &s) < 0)
-			return false;
+		if (procstat_read(at, &s) < 0)
+			return at == pid ? DOES_NOT : CHANGED;
 		if (s.ppid == self)
 			break;
+		if (n == CHAIN_MAX || s.ppid == 0)
+			return DOES_NOT;
 		chain[n++] = (struct link){ at, s.ppid };
 	}
 	if (!child_counts(f, s.pid, s.start))
-		return false;
+		return DOES_NOT;
 
 	while (n-- > 0) {
 		if (procstat_read(chain[n].pid, &s) < 0 || s.ppid != chain[n].ppid)
-			return false;
+			return CHANGED;
 	}
-	return true;
+	return DESCENDS;
+}
+
+static bool descends(const struct family *f, pid_t pid)
+{
+	enum descent d = CHANGED;
+
+	for (int n = 0; n < CHAIN_ATTEMPTS && d == CHANGED; n++)
+		d = read_chain(f, pid);
+	return d == DESCENDS;
 }
 
 static int open_process(pid_t pid)

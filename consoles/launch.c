@@ -100,6 +100,7 @@ static void set_defaults(int report)
 	sigset_t none;
 
 	prefer_for_oom();
+	fd_restore_limit();
 	umask(022);
 	launch_default_signals();
 	sigemptyset(&none);

@@ -409,7 +409,10 @@ static void console_has_ended(struct console *c, const struct process_receipt *r
 
 static void execs_have_ended(void *ctx)
 {
-	one_less(ctx);
+	struct server *s = ctx;
+
+	s->execs_waited_for = false;
+	one_less(s);
 }
 
 struct ending {
@@ -438,7 +441,9 @@ void on_shutdown(struct server *s, const struct request *q)
 	s->end_ticket = q->ticket;
 	s->end_waits++; /* held while the list is gone through: some end at once */
 	table_each(s->table, end_one, &e);
-	s->end_waits++;
+	if (!s->execs_waited_for) /* their end is told once, however often it is asked for */
+		s->end_waits++;
+	s->execs_waited_for = true;
 	exec_end_all(e.grace_ms, execs_have_ended, s);
 	one_less(s);
 }

@@ -20,8 +20,9 @@ struct sandbox_context {
 	uint64_t epoch;          /* owner: the lease's epoch */
 	const char *resource_id; /* cleanup: the row claimed */
 	uint64_t claim;          /* cleanup: the claim's number */
-	/* RESULT_OK, or RESULT_STALE_EPOCH (owner), RESULT_CLEANUP_CLAIM_LOST (cleanup). May wait for the ledger;
-	 * called from the thread that calls the provider. */
+	/* RESULT_OK, or RESULT_STALE_EPOCH (owner), RESULT_CLEANUP_CLAIM_LOST (cleanup); RESULT_UNAVAILABLE: nobody can
+	 * say right now, so it is refused and may be tried again. May wait for the ledger; called from the thread that
+	 * calls the provider. */
 	enum result (*fence)(const struct sandbox_context *self);
 	void *fence_data;
 	/* When the call must have ended, clock_mono_ms(); 0: no deadline. Owned by the layer above the adapter. */

@@ -116,6 +116,7 @@ __attribute__((noreturn)) static void child_main(const struct plan *p)
 	(void)!write(FD_REPORT, &me, sizeof(me));
 
 	default_signals();
+	fd_restore_limit();
 	execve(p->program, p->argv, no_environment);
 	child_failed(FD_REPORT, STEP_EXEC);
 }

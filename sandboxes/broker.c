@@ -14,6 +14,7 @@
 
 #include "ring/ring.h"
 #include "sandboxes/console.h"
+#include "sandboxes/hosting.h"
 #include "sandboxes/keeping.h"
 #include "sandboxes/lifecycle.h"
 #include "sandboxes/link.h"
@@ -247,6 +248,25 @@ static void open_running(struct request *r)
 	send_end(b, &q, other, WIRE__CONSOLED_REPLY__BODY_CONSOLE, on_open_answer);
 }
 
+/* Its memory did not come with the news of it: there was none to map it with, or no descriptor to send it by. */
+static void open_held(struct wait *w, enum result code, const char *message)
+{
+	struct request *r = request_of(w);
+	struct console *c = console_find(r->sandbox, r->console);
+
+	if (!console_readable(c))
+		request_no_such_console(r);
+	else if (!console_running(c))
+		open_ended(r, c);
+	else if (code != RESULT_OK)
+		request_fail(r, code, "sandbox %s: %s", sandbox_label(r->sandbox), message);
+	else if (c->ring_fd < 0)
+		request_fail(r, RESULT_RESOURCE_LIMIT, "the memory of %s/%s cannot be held", sandbox_label(r->sandbox),
+		        r->console);
+	else
+		open_running(r);
+}
+
 static void open_ready(struct wait *w, enum result code, const char *message)
 {
 	struct request *r = request_of(w);
@@ -258,8 +278,20 @@ static void open_ready(struct wait *w, enum result code, const char *message)
 		open_ended(r, c);
 	else if (code != RESULT_OK)
 		request_fail(r, code, "sandbox %s: %s", sandbox_label(r->sandbox), message);
-	else
+	else if (c->ring_fd < 0) {
+		r->wait.done = open_held;
+		hosting_hold(r->sandbox, r->console, &r->wait);
+	} else
 		open_running(r);
+}
+
+/* Its memory is about to be taken from a console daemon that has just been found again, and is all that there is. */
+static bool is_coming(const struct console *c)
+{
+	const struct sandbox *s = c->sandbox;
+	bool kept = c->filed && c->file_incarnation == c->info->incarnation;
+
+	return s->link && !s->hosted && c->hosted && c->ring_fd < 0 && !kept;
 }
 
 /* What has ended is read without its console daemon, which may be gone for ever. */
@@ -267,7 +299,7 @@ void on_open(struct request *r)
 {
 	struct console *c = console_find(r->sandbox, r->console);
 
-	if (console_readable(c) && !console_running(c)) {
+	if (console_readable(c) && !console_running(c) && !is_coming(c)) {
 		open_ended(r, c);
 		return;
 	}

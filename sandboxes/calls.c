@@ -27,12 +27,15 @@
 
 /* ---- Authority ---- */
 
-/* A ledger that cannot say whether the lease still stands is as good as one that says no. */
+/* A ledger that cannot say whether the lease still stands lets nothing through either; but it may be able to later. */
 static enum result fence(const struct sandbox_context *self)
 {
 	const struct calls_env *env = self->fence_data;
 
-	return ledger_fence(env->ledger, env->epoch) == 0 ? RESULT_OK : RESULT_STALE_EPOCH;
+	int r = ledger_fence(env->ledger, env->epoch);
+	if (r == 0)
+		return RESULT_OK;
+	return r == -ESTALE ? RESULT_STALE_EPOCH : RESULT_UNAVAILABLE;
 }
 
 static struct sandbox_context authority(const struct call *c, uint64_t limit_ms)
@@ -516,6 +519,7 @@ void call_close(void *arg)
 struct names {
 	char **list;
 	size_t n;
+	bool out_of_memory;
 };
 
 static bool note_name(const struct ledger_console *row, void *ctx)
@@ -523,26 +527,49 @@ static bool note_name(const struct ledger_console *row, void *ctx)
 	struct names *names = ctx;
 	char **more = reallocarray(names->list, names->n + 1, sizeof(*more));
 
+	names->out_of_memory = true;
 	if (!more)
 		return false;
 	names->list = more;
 	names->list[names->n] = strdup(row->name);
 	if (!names->list[names->n])
 		return false;
+	names->out_of_memory = false;
 	names->n++;
 	return true;
 }
 
-static void drop_rows(struct call *c)
+/* 0, or why some are still there. */
+static int drop_rows(struct call *c)
 {
 	struct names names = { 0 };
 
-	ledger_each_console(c->env->ledger, c->id, note_name, &names);
+	int r = ledger_each_console(c->env->ledger, c->id, note_name, &names);
+	if (r == 0 && names.out_of_memory)
+		r = -ENOMEM;
 	for (size_t i = 0; i < names.n; i++) {
-		ledger_drop_console(c->env->ledger, c->env->epoch, c->id, names.list[i]);
+		int dropped = ledger_drop_console(c->env->ledger, c->env->epoch, c->id, names.list[i]);
+		if (r == 0 && dropped != -ENOENT)
+			r = dropped;
 		free(names.list[i]);
 	}
 	free(names.list);
+	return r;
+}
+
+/* A folder that cannot be removed stays, and is no reason not to forget its sandbox. A shortage passes. */
+static int drop_custody(struct call *c)
+{
+	char dir[PATH_MAX];
+
+	int r = sandbox_path(c->env->state_dir, c->id, "custody", dir, sizeof(dir));
+	if (r == 0)
+		r = custody_drop_all(dir);
+	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	if (r < 0)
+		log_warn(c->id, NULL, "its custody folder stays: %s", strerror(-r));
+	return 0;
 }
 
 void call_forget(void *arg)
@@ -551,12 +578,13 @@ void call_forget(void *arg)
 	char dir[PATH_MAX];
 
 	/* TERMINATED is written last: a crash before it comes back here, and finds what is left to do. */
-	if (sandbox_path(c->env->state_dir, c->id, "custody", dir, sizeof(dir)) == 0) {
-		int r = custody_drop_all(dir);
-		if (r < 0)
-			log_warn(c->id, NULL, "its custody folder stays: %s", strerror(-r));
+	int r = drop_custody(c);
+	if (r < 0) {
+		set_result(c, RESULT_RESOURCE_LIMIT, "what was kept of it cannot be removed: %s", strerror(-r));
+		return;
 	}
-	drop_rows(c);
+	if (!ledger_took(c, drop_rows(c)))
+		return;
 	CRASH_POINT("close.after_forgotten");
 	if (sandbox_path(c->env->state_dir, c->id, NULL, dir, sizeof(dir)) == 0 && rmdir(dir) < 0 && errno != ENOENT)
 		log_info(c->id, NULL, "its folder stays: %s", strerror(errno));

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ring/ring.h"
+#include "sandboxes/hosting.h"
 #include "sandboxes/keeping.h"
 #include "sandboxes/link.h"
 #include "wire/clock.h"
@@ -181,6 +182,8 @@ static void hold_memory(struct console *c, int fds[2])
 	int r = map_memory(fds, &ring);
 	if (r < 0) {
 		log_error(sandbox_label(c->sandbox), c->name, "its memory is refused: %s", strerror(-r));
+		if (r == -ENOMEM)
+			hosting_missed(c->sandbox);
 		return;
 	}
 	console_close_memory(c);
@@ -201,11 +204,25 @@ void console_refresh(struct console *c)
 		c->high = c->info->tail_offset;
 }
 
+static bool is_kept(const struct console *c)
+{
+	return c->filed && c->file_incarnation == c->info->incarnation && c->file_state == c->info->state;
+}
+
 bool console_needs_file(const struct console *c)
 {
-	bool kept = c->filed && c->file_incarnation == c->info->incarnation && c->file_state == c->info->state;
+	return !c->dropped && !console_running(c) && !is_kept(c) && c->ring_fd >= 0;
+}
 
-	return !c->dropped && !console_running(c) && !kept && c->ring_fd >= 0;
+bool console_wants_memory(const struct console *c)
+{
+	return c->hosted && !c->dropped && c->ring_fd < 0 && (console_running(c) || !is_kept(c));
+}
+
+bool console_to_be_told(const struct console *c)
+{
+	return c->hosted && !c->dropped && c->info->state == CONSOLE_EXITED && is_kept(c) &&
+	       c->told_incarnation != c->info->incarnation;
 }
 
 /* ---- What the console daemon says ---- */
@@ -248,18 +265,24 @@ struct console *console_update(struct sandbox *s, const Wire__ConsoleInfo *info,
 	bool news;
 	struct console *c = find_or_add(s, info, &news);
 
+	if (!c)
+		hosting_missed(s);
 	if (!c || (!news && is_stale(c, info)))
 		return NULL;
 	bool ended = info->state == CONSOLE_EXITED && (news || console_running(c));
 	Wire__ConsoleInfo *copy = info_copy(info);
-	if (!copy)
+	if (!copy) {
+		hosting_missed(s);
 		return NULL;
+	}
 	wire__console_info__free_unpacked(c->info, NULL);
 	c->info = copy;
 	if (!link_shares_pids(s->link))
 		copy->pid_start_time = 0; /* a pid of another namespace: never to be looked for here */
-	if (news)
+	if (news) {
 		console_close_memory(c);
+		c->asked = 0;
+	}
 	c->dropped = false;
 	c->hosted = true;
 	if (c->ring_fd < 0 && fds[0] >= 0)
@@ -300,13 +323,13 @@ void console_unhost(struct console *c, const char *reason)
 	console_trim(c->sandbox);
 }
 
-void console_drop(struct console *c)
+bool console_drop(struct console *c)
 {
 	if (c->dropped || console_running(c))
-		return;
+		return true;
 	Wire__ConsoleInfo *left = malloc(sizeof(*left));
 	if (!left)
-		return;
+		return false;
 	wire__console_info__init(left);
 	left->incarnation = c->info->incarnation;
 	left->state = c->info->state;
@@ -314,7 +337,7 @@ void console_drop(struct console *c)
 	left->ended_at_ms = c->info->ended_at_ms;
 	if (info_set(&left->name, c->name) < 0) {
 		free(left);
-		return;
+		return false;
 	}
 	wire__console_info__free_unpacked(c->info, NULL);
 	c->info = left;
@@ -323,6 +346,7 @@ void console_drop(struct console *c)
 	c->want = KEEP_NOTHING;
 	console_close_memory(c);
 	keep_drop(c, false);
+	return true;
 }
 
 static struct console *oldest_ended(struct sandbox *s, unsigned *count)
@@ -346,7 +370,8 @@ void console_trim(struct sandbox *s)
 	unsigned count;
 
 	for (struct console *c = oldest_ended(s, &count); c && count > CONSOLE_MAX_ENDED; c = oldest_ended(s, &count))
-		console_drop(c);
+		if (!console_drop(c))
+			return;
 }
 
 /* ---- Going on ---- */

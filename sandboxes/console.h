@@ -34,7 +34,9 @@ struct console {
 	Wire__ConsoleInfo *info; /* as last heard; of a dropped one: name, incarnation, tail */
 	bool hosted;
 	bool dropped;
-	bool listed; /* while a new link asks what there is */
+	bool listed; /* while a link asks what there is */
+	unsigned asked;            /* how often its memory was asked for beside that */
+	uint32_t told_incarnation; /* the console daemon has heard that this one is kept; 0: none */
 
 	int ring_fd, marks_fd; /* -1: not held */
 	struct ring *ring;     /* mapped while RUNNING */
@@ -60,6 +62,8 @@ void console_free_all(struct sandbox *s);
 bool console_readable(const struct console *c); /* not dropped */
 bool console_running(const struct console *c);
 bool console_needs_file(const struct console *c); /* it has ended, and what its memory holds is not on disk */
+bool console_wants_memory(const struct console *c); /* its console daemon should hand it over, and has not yet */
+bool console_to_be_told(const struct console *c);   /* its console daemon does not know yet that it is kept */
 unsigned console_count_running(const struct sandbox *s);
 
 /*
@@ -75,8 +79,8 @@ void console_refresh(struct console *c);
 /* What hosted it is gone. A RUNNING one becomes LOST and is kept as it is now; an ended one lives on in its file. */
 void console_unhost(struct console *c, const char *reason);
 
-/* The console daemon, or the bound, has dropped an ended one. */
-void console_drop(struct console *c);
+/* The console daemon, or the bound, has dropped an ended one. false: it stays for now, for want of memory. */
+bool console_drop(struct console *c);
 void console_trim(struct sandbox *s); /* drops the oldest ended ones past CONSOLE_MAX_ENDED */
 
 /* Where the next incarnation begins, when the console daemon does not know the name: fills both fields in, or sets them

@@ -22,6 +22,7 @@
 #include "wire/name.h"
 #include "wire/sock.h"
 #include "wire/text.h"
+#include "wire/unpack.h"
 #include "wire/uvconn.h"
 
 #define LISTEN_BACKLOG  128
@@ -143,10 +144,13 @@ static void on_drained(struct uvconn *u, void *ctx)
 	while (c->backlog) {
 		struct chunk *k = c->backlog;
 		int r = send_chunk(c, k->bytes, k->n, k->fds, k->nfds);
-		if (r == -ENOBUFS)
+		if (r == -ENOBUFS || r == -EPIPE || r == -ECONNRESET) /* of one that has gone on_gone() tells */
 			return;
-		if (r < 0)
-			return; /* it has gone: on_gone() follows */
+		if (r < 0) {
+			log_warn(NULL, NULL, "dropped client %s, which cannot be answered: %s", c->name, strerror(-r));
+			client_drop(c);
+			return;
+		}
 		c->backlog = k->next;
 		if (!c->backlog)
 			c->backlog_end = &c->backlog;
@@ -163,17 +167,16 @@ static int client_send(struct client *c, const Wire__ControlReply *m, const int 
 {
 	if (c->gone)
 		return -EPIPE;
+	uint8_t bytes[FRAME_MAX_PAYLOAD]; /* not from the heap: where that is exhausted, the answer says so */
 	size_t n = wire__control_reply__get_packed_size(m);
-	uint8_t *bytes = malloc(n ? n : 1);
-	int r = -ENOMEM;
+	int r = -EMSGSIZE;
 
-	if (bytes) {
+	if (n <= sizeof(bytes)) {
 		wire__control_reply__pack(m, bytes);
 		r = c->backlog ? -ENOBUFS : send_chunk(c, bytes, n, fds, nfds);
 		if (r == -ENOBUFS)
 			r = add_backlog(c, bytes, n, fds, nfds);
 	}
-	free(bytes);
 	/* A dead connection says so itself; what cannot be answered any more must not be waited for. */
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET && r != -EMFILE) {
 		log_warn(NULL, NULL, "dropped client %s, which cannot be answered: %s", c->name, strerror(-r));
@@ -387,19 +390,30 @@ static void on_message(struct client *c, Wire__ControlRequest *q)
 	wire__control_request__free_unpacked(q, NULL);
 }
 
+static void on_message_frame(struct client *c, const struct frame *f)
+{
+	struct unpack memory;
+
+	unpack_init(&memory);
+	Wire__ControlRequest *q = wire__control_request__unpack(&memory.allocator, f->length, f->payload);
+	if (q)
+		on_message(c, q);
+	else if (memory.out_of_memory && unpack_id(f) != 0)
+		send_error(c, unpack_id(f), RESULT_RESOURCE_LIMIT, "the control daemon is out of memory");
+	else
+		protocol_error(c, 0, "a frame that is not a request");
+}
+
 static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 {
 	struct client *c = ctx;
-	Wire__ControlRequest *q;
 
 	(void)u;
 	c->refs++; /* it may be dropped in here */
 	if (f->type != FRAME_MESSAGE)
 		protocol_error(c, 0, "a frame that is not a message");
-	else if ((q = wire__control_request__unpack(NULL, f->length, f->payload)) == NULL)
-		protocol_error(c, 0, "a frame that is not a request");
 	else
-		on_message(c, q);
+		on_message_frame(c, f);
 	client_unref(c);
 }
 

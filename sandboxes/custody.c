@@ -38,8 +38,8 @@
 #define TMP_SUFFIX      ".ring.tmp"
 #define FILE_NAME_BYTES (NAME_MAX_BYTES + sizeof(TMP_SUFFIX))
 
-/* A copy that a hostile writer keeps overtaking ends with what was got so far. An honest one is overtaken by a memory
- * copy of 64 KiB only when it writes faster than memory is read. */
+/* A copy that its writer keeps overtaking is given up with -EBUSY: a hostile one's. An honest one overtakes a memory copy
+ * of 64 KiB only when it writes faster than memory is read, and each time brings the copy nearer to its end. */
 #define MAX_RESTARTS 16
 
 static const char MAGIC[8] = { 'R', 'S', 'C', 'U', 'S', 'T', 'D', 'Y' };
@@ -166,12 +166,31 @@ static void file_name(char *out, size_t size, const char *console, const char *s
 	snprintf(out, size, "%s%s", console, suffix);
 }
 
+/* The directory's own name is durable too, or what is in it would go with it. */
+static int sync_parent(int dirfd)
+{
+	int parent = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = parent < 0 || fsync(parent) < 0 ? -errno : 0;
+
+	fd_close(&parent);
+	return r;
+}
+
 static int open_dir(const char *dir, bool make)
 {
-	if (make && mkdir(dir, 0700) < 0 && errno != EEXIST)
+	bool made = make && mkdir(dir, 0700) == 0;
+
+	if (make && !made && errno != EEXIST)
 		return -errno;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	int r = made ? sync_parent(fd) : 0;
+	if (r == 0)
+		return fd;
+	fd_close(&fd);
+	rmdir(dir); /* so that the next one makes it, and its name durable */
+	return r;
 }
 
 static int write_at(int fd, const void *bytes, size_t n, uint64_t at)

@@ -20,13 +20,15 @@
 #include "wire/clock.h"
 #include "wire/fd.h"
 #include "wire/log.h"
+#include "wire/uvguard.h"
 
 /* ---- Live rings ---- */
 
 static bool needs_watching(const struct sandbox *s)
 {
 	for (const struct console *c = s->consoles; c; c = c->next)
-		if (!c->dropped && (console_running(c) || console_needs_file(c)))
+		if (!c->dropped && (console_running(c) || console_needs_file(c) || console_to_be_told(c) ||
+		                           (console_wants_memory(c) && c->asked < KEEP_MAX_ASKS)))
 			return true;
 	return false;
 }
@@ -109,6 +111,9 @@ static int open_loop(struct daemon *d)
 	if (r < 0)
 		return r;
 	d->opened = true;
+	r = uvguard_open(&d->loop);
+	if (r < 0)
+		return r;
 	uv_timer_init(&d->loop, &d->custody_timer);
 	uv_timer_init(&d->loop, &d->stop_timer);
 	d->custody_timer.data = d->stop_timer.data = d;
@@ -275,6 +280,7 @@ void ringsided_close(struct daemon *d)
 	control_close(d->control);
 	if (!d->opened)
 		return;
+	uvguard_close(&d->loop);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&d->loop);
 }

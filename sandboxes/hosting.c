@@ -19,6 +19,7 @@
 #include "wire/log.h"
 
 #define ASK_MS         10000 /* for the list and for each ring */
+#define MISSED_MS      250   /* until what did not come in is asked for again */
 #define RETRY_FIRST_MS 250
 #define RETRY_LAST_MS  30000
 #define STEADY_MS      5000
@@ -151,27 +152,51 @@ void hosting_dead(struct sandbox *s)
 
 /* ---- Trying again ---- */
 
+int hosting_init(struct sandbox *s)
+{
+	s->retry = malloc(sizeof(*s->retry));
+	if (!s->retry)
+		return -ENOMEM;
+	(void)uv_timer_init(&s->daemon->loop, s->retry); /* cannot fail */
+	s->retry->data = s;
+	return 0;
+}
+
 static void cancel_retry(struct sandbox *s)
 {
-	if (!s->retry)
-		return;
-	uv_close((uv_handle_t *)s->retry, (uv_close_cb)free);
-	s->retry = NULL;
+	if (s->retry)
+		uv_timer_stop(s->retry);
 }
+
+static bool retry_planned(const struct sandbox *s)
+{
+	return !s->retry || uv_is_active((const uv_handle_t *)s->retry);
+}
+
+static void ask_again(struct sandbox *s);
 
 static void on_retry(uv_timer_t *timer)
 {
 	struct sandbox *s = timer->data;
 
-	cancel_retry(s);
-	lifecycle_connect(s, CONNECT_AFTER_LOSS);
+	if (s->link)
+		ask_again(s);
+	else
+		lifecycle_connect(s, CONNECT_AFTER_LOSS);
+}
+
+void hosting_missed(struct sandbox *s)
+{
+	s->missed = true;
+	if (!retry_planned(s) && !s->daemon->stopping)
+		uv_timer_start(s->retry, on_retry, MISSED_MS, 0);
 }
 
 void hosting_retry(struct sandbox *s)
 {
 	uint64_t wait_ms = s->attempts == 0 ? 0 : RETRY_FIRST_MS;
 
-	if (s->retry || !sandbox_usable(s) || s->daemon->stopping)
+	if (retry_planned(s) || !sandbox_usable(s) || s->daemon->stopping)
 		return;
 	if (s->attempts >= MAX_ATTEMPTS) {
 		log_warn(sandbox_label(s), NULL, "its console daemon does not answer; tried again when it is used");
@@ -180,11 +205,6 @@ void hosting_retry(struct sandbox *s)
 	for (unsigned i = 0; i < s->attempts && wait_ms < RETRY_LAST_MS; i++)
 		wait_ms *= 2;
 	s->attempts++;
-	s->retry = malloc(sizeof(*s->retry));
-	if (!s->retry)
-		return;
-	uv_timer_init(&s->daemon->loop, s->retry);
-	s->retry->data = s;
 	uv_timer_start(s->retry, on_retry, wait_ms, 0);
 }
 
@@ -266,18 +286,10 @@ static int take(struct sandbox *s, const char *name)
 	return r;
 }
 
-/* Its memory is wanted when it runs, and when it has ended and is not on disk. */
-static bool wants_memory(const struct console *c)
-{
-	bool kept = c->filed && c->file_incarnation == c->info->incarnation && c->file_state == c->info->state;
-
-	return c->ring_fd < 0 && (console_running(c) || !kept);
-}
-
 static int take_all(struct sandbox *s)
 {
 	for (struct console *c = s->consoles; c; c = c->next) {
-		int r = c->hosted && wants_memory(c) ? take(s, c->name) : 0;
+		int r = console_wants_memory(c) ? take(s, c->name) : 0;
 		if (r < 0)
 			return r;
 	}
@@ -307,7 +319,9 @@ static void note_list(struct sandbox *s, const struct link_answer *answer)
 	int none[2] = { -1, -1 };
 
 	for (size_t i = 0; i < list->n_consoles; i++) {
-		struct console *c = console_update(s, list->consoles[i], none);
+		console_update(s, list->consoles[i], none);
+		/* It is there, whether or not there was memory for what is new about it. */
+		struct console *c = console_find(s, list->consoles[i]->name);
 		if (c)
 			c->listed = true;
 	}
@@ -341,20 +355,71 @@ static void on_list(struct link_answer *answer, void *ctx)
 	asked_free(a);
 }
 
-static void on_ready(struct link *l, void *ctx)
+/* What there is, and all memory that is not held. */
+static void ask_for_all(struct sandbox *s)
 {
-	struct sandbox *s = ctx;
 	Wire__ConsoleList list = WIRE__CONSOLE_LIST__INIT;
 	Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;
 	struct asked *a = asked_new(s);
 
 	q.body_case = WIRE__CONSOLED_REQUEST__BODY_LIST;
 	q.list = &list;
-	if (a && link_call(l, &q, -1, WIRE__CONSOLED_REPLY__BODY_LIST, ASK_MS, on_list, a) == 0)
+	s->missed = false;
+	if (a && link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_LIST, ASK_MS, on_list, a) == 0)
 		return;
 	if (a)
 		asked_free(a);
 	give_up(s, "the console daemon cannot be asked");
+}
+
+static void on_ready(struct link *l, void *ctx)
+{
+	(void)l;
+	ask_for_all(ctx);
+}
+
+/* While the link is new the first asking is still under way, and all of it. */
+static void ask_again(struct sandbox *s)
+{
+	if (s->hosted && s->missed)
+		ask_for_all(s);
+}
+
+/* ---- One console's memory ---- */
+
+struct hold {
+	struct sandbox *sandbox; /* a reference */
+	struct wait *w;
+};
+
+static void on_held(struct link_answer *answer, void *ctx)
+{
+	struct hold *h = ctx;
+
+	if (answer->code == RESULT_OK)
+		console_update(h->sandbox, answer->reply->take->console, answer->fds);
+	h->w->done(h->w, answer->code, answer->message);
+	sandbox_unref(h->sandbox);
+	free(h);
+}
+
+void hosting_hold(struct sandbox *s, const char *console, struct wait *w)
+{
+	Wire__TakeConsole t = WIRE__TAKE_CONSOLE__INIT;
+	Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;
+	struct hold *h = s->hosted ? malloc(sizeof(*h)) : NULL;
+
+	if (h) {
+		*h = (struct hold){ sandbox_ref(s), w };
+		t.name = lend(console);
+		q.body_case = WIRE__CONSOLED_REQUEST__BODY_TAKE;
+		q.take = &t;
+		if (link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_TAKE, ASK_MS, on_held, h) == 0)
+			return;
+		sandbox_unref(s);
+		free(h);
+	}
+	w->done(w, RESULT_UNAVAILABLE, "its console daemon cannot be asked");
 }
 
 /* ---- Asking again ---- */
@@ -426,6 +491,8 @@ static void link_lost(struct sandbox *s, const char *why)
 	s->link = NULL;
 	s->hosted = false;
 	s->taking = 0;
+	for (struct console *c = s->consoles; c; c = c->next)
+		c->told_incarnation = 0; /* whatever was on its way there may not have come */
 	link_free(l);
 	if (s->closing) {
 		lifecycle_link_down(s);
@@ -480,6 +547,9 @@ void hosting_release(struct sandbox *s)
 	size_t n;
 
 	hosting_end(s);
+	if (s->retry)
+		uv_close((uv_handle_t *)s->retry, (uv_close_cb)free);
+	s->retry = NULL;
 	if (s->strays)
 		free(strays_release(s, &n));
 }

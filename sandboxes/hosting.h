@@ -6,6 +6,10 @@
 
 #include "sandboxes/sandbox.h"
 
+/* For a sandbox that is being made: what hosting it will need, so that to find its console daemon again needs no memory.
+ * -ENOMEM. */
+int hosting_init(struct sandbox *s);
+
 /* A connection was made: hello, what consoles there are, all their memory. Then the sandbox is hosted and its uses are
  * answered. Takes fd over. */
 void hosting_begin(struct sandbox *s, int fd);
@@ -13,6 +17,11 @@ void hosting_begin(struct sandbox *s, int fd);
 void hosting_dead(struct sandbox *s);
 /* It could not be found out, or not be reached: tried again later, a bounded number of times. */
 void hosting_retry(struct sandbox *s);
+/* What its console daemon told, or what it should have handed over, did not come in for want of memory or descriptors:
+ * it is asked again soon. */
+void hosting_missed(struct sandbox *s);
+/* Asks a hosted sandbox for one console's memory, and answers w when that has come, or why not. */
+void hosting_hold(struct sandbox *s, const char *console, struct wait *w);
 /* Asks a hosted sandbox how its consoles are, and answers w when that is known here, or after timeout_ms. */
 void hosting_refresh(struct sandbox *s, uint64_t timeout_ms, struct wait *w);
 /* Drops the link, if any, and plans nothing. What was in hand there is answered. */

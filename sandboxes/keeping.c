@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ring/ring.h"
+#include "sandboxes/hosting.h"
 #include "sandboxes/link.h"
 #include "wire/codes.h"
 #include "wire/fd.h"
@@ -127,7 +128,8 @@ static void tell_kept(struct console *c)
 	kept.incarnation = c->info->incarnation;
 	q.body_case = WIRE__CONSOLED_REQUEST__BODY_KEPT;
 	q.kept = &kept;
-	link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_DONE, 0, on_told, NULL);
+	if (link_call(s->link, &q, -1, WIRE__CONSOLED_REPLY__BODY_DONE, 0, on_told, NULL) == 0)
+		c->told_incarnation = c->info->incarnation;
 }
 
 static void note_save(struct console *c, const struct save *s)
@@ -234,6 +236,7 @@ void keep_console(struct console *c, enum keep_what what)
 	int r = add_save(c, what);
 	if (r < 0) {
 		/* The next look at what has changed tries again. */
+		ringsided_watch_rings(c->sandbox->daemon);
 		log_error(sandbox_label(c->sandbox), c->name, "cannot be kept now: %s", strerror(-r));
 		wait_answer_all(&c->recorded, RESULT_OK, NULL);
 		return;
@@ -265,9 +268,14 @@ static bool has_changed(const struct console *c)
 
 void keep_changed(struct sandbox *s)
 {
-	for (struct console *c = s->consoles; c; c = c->next)
+	for (struct console *c = s->consoles; c; c = c->next) {
 		if (has_changed(c))
 			keep_console(c, KEEP_FILE);
+		else if (console_to_be_told(c))
+			tell_kept(c);
+		else if (console_wants_memory(c) && c->asked++ < KEEP_MAX_ASKS)
+			hosting_missed(s);
+	}
 }
 
 /* ---- Dropping ---- */

@@ -15,7 +15,10 @@
 void keep_console(struct console *c, enum keep_what what);
 /* done when the ledger has this incarnation (or could not take it, which is logged and RESULT_OK all the same). */
 void keep_when_recorded(struct console *c, struct wait *w);
-/* Saves all live rings that have changed, and ended ones whose save failed. */
+#define KEEP_MAX_ASKS 8 /* for memory that a console daemon does not hand over */
+
+/* Saves all live rings that have changed, and ended ones whose save failed; asks for memory that should have come, and
+ * tells what was kept where that has not been heard. */
 void keep_changed(struct sandbox *s);
 /* Removes the file; the row stays as the memory of where the name goes on, or goes too. */
 void keep_drop(struct console *c, bool row_too);

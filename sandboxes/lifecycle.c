@@ -88,12 +88,16 @@ static void forget_done(void *arg)
 	absorb(s, &f->call);
 	s->op = OP_NONE;
 	s->closing = false;
-	sandbox_set_state(s, SANDBOX_TERMINATED, f->call.reason);
-	if (f->call.code == RESULT_OK)
+	if (f->call.code == RESULT_OK) {
+		sandbox_set_state(s, SANDBOX_TERMINATED, f->call.reason);
 		wait_answer_all(&s->closes, RESULT_OK, NULL);
-	else
+		sandbox_del(s);
+	} else {
+		/* It is gone, and the ledger could not take that: its name is taken until it can. */
+		sandbox_set_state(s, SANDBOX_FAILED, "released, which could not be written down; remove it again");
+		log_error(sandbox_label(s), NULL, "its end cannot be recorded: %s", f->call.message);
 		wait_answer_all(&s->closes, f->call.code, f->call.message);
-	sandbox_del(s);
+	}
 	sandbox_unref(s);
 }
 
@@ -106,16 +110,17 @@ static void forget(struct sandbox *s, const char *reason)
 	snprintf(why, sizeof(why), "%s", reason);
 	s->op = OP_CLOSE;
 	s->closing = true;
+	s->released = true;
 	hosting_end(s);
 	wait_answer_all(&s->uses, RESULT_NOT_RUNNING, why);
 	console_free_all(s);
 	struct forget f = { .call = call_of(s) };
 	snprintf(f.call.reason, sizeof(f.call.reason), "%s", why);
-	if (lane_add(s->disk, call_forget, forget_done, &f, sizeof(f)) == 0)
+	int r = lane_add(s->disk, call_forget, forget_done, &f, sizeof(f));
+	if (r == 0)
 		return;
-	/* The next start of the daemon finds it released, and does the rest. */
-	log_error(sandbox_label(s), NULL, "what was kept of it stays until the daemon's next start");
-	f.call.code = RESULT_OK;
+	f.call.code = RESULT_RESOURCE_LIMIT;
+	snprintf(f.call.message, sizeof(f.call.message), "%s", strerror(-r));
 	forget_done(&f);
 }
 
@@ -307,6 +312,8 @@ void lifecycle_connect(struct sandbox *s, enum connect_mode mode)
 	}
 	call_undo(&q.call);
 	wait_answer_all(&s->uses, RESULT_RESOURCE_LIMIT, strerror(-r));
+	if (mode != CONNECT_START)
+		hosting_retry(s);
 }
 
 void sandbox_use(struct sandbox *s, struct wait *w)
@@ -334,7 +341,8 @@ static void close_failed(struct sandbox *s, const struct call *c)
 	if (c->state == SANDBOX_FAILED)
 		sandbox_set_state(s, SANDBOX_FAILED, c->reason);
 	log_error(sandbox_label(s), NULL, "was not closed: %s", c->message);
-	if (!s->daemon->stopping)
+	/* Where it failed before anything was ended, its consoles run on and are known as before. */
+	if (!s->link && !s->daemon->stopping)
 		hosting_dead(s);
 	wait_answer_all(&s->closes, c->code, c->message);
 }
@@ -467,7 +475,9 @@ void sandbox_close(struct sandbox *s, struct wait *w)
 		return;
 	s->closing = true;
 	wait_answer_all(&s->uses, RESULT_NOT_RUNNING, "the sandbox is being removed");
-	if (s->op == OP_NONE)
+	if (s->op == OP_NONE && s->released)
+		forget(s, "removed");
+	else if (s->op == OP_NONE)
 		begin_close(s);
 }
 

@@ -21,6 +21,7 @@
 #include "wire/name.h"
 #include "wire/sock.h"
 #include "wire/text.h"
+#include "wire/unpack.h"
 #include "wire/uvconn.h"
 
 #define MAX_LATE       64 /* answers that may be owed to nobody */
@@ -329,9 +330,12 @@ static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 		fail(l, "the console daemon sent a frame that does not belong here");
 		return;
 	}
-	Wire__ConsoledReply *m = wire__consoled_reply__unpack(NULL, f->length, f->payload);
+	struct unpack memory;
+	unpack_init(&memory);
+	Wire__ConsoledReply *m = wire__consoled_reply__unpack(&memory.allocator, f->length, f->payload);
 	if (!m) {
-		fail(l, "the console daemon sent what is not a message");
+		fail(l, memory.out_of_memory ? "out of memory for what the console daemon says" :
+		                               "the console daemon sent what is not a message");
 		return;
 	}
 	if (m->id != 0)

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +27,7 @@
 #include "wire/paths.h"
 #include "wire/sock.h"
 #include "wire/text.h"
+#include "wire/uvguard.h"
 
 #define LOCK_NAME     "control.lock"
 #define LOG_NAME      "ringsided.log"
@@ -102,17 +102,6 @@ __attribute__((format(printf, 3, 4))) static enum status say(
 	va_end(args);
 	v->status = status;
 	return status;
-}
-
-/* Two descriptors for each console and one for each client: the default of 1024 is for programs that use select(2). */
-static void raise_limits(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
 }
 
 static void set_signals(void)
@@ -229,7 +218,9 @@ static int serve(const struct arguments *a, void (*tell)(const struct verdict *v
 	const char *provider = getenv("RINGSIDE_PROVIDER");
 
 	umask(077);
-	raise_limits();
+	/* Two descriptors for each console and one for each client: the default of 1024 is for programs that use select(2). */
+	(void)uvguard_raise_files();
+	uvguard_setup();
 	set_signals();
 	snprintf(o.default_provider, sizeof(o.default_provider), "%s", provider && *provider ? provider : "host");
 	if (take_place(&o, &p, &v) != STATUS_OK) {

@@ -30,6 +30,9 @@ int sandbox_add(struct daemon *d, const char *id, struct spec *spec, struct sand
 		goto failed;
 	}
 	s->daemon = d;
+	r = hosting_init(s);
+	if (r < 0)
+		goto failed;
 	s->refs = 1;
 	s->loaded_resource = -1;
 	s->state = SANDBOX_CREATING;

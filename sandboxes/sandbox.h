@@ -53,6 +53,7 @@ struct sandbox {
 	struct lane *calls, *disk;
 	enum sandbox_op op;
 	bool closing;
+	bool released; /* it is no more; what is left is to forget it */
 	bool shutting; /* the console daemon was asked to end everything first */
 	struct wait_list uses, closes;
 
@@ -62,7 +63,8 @@ struct sandbox {
 	unsigned taking;       /* rings that are being taken while the link is new */
 	uint64_t hosted_at_ms; /* clock_mono_ms() */
 	unsigned attempts;     /* to connect, in a row, that did not last */
-	uv_timer_t *retry;     /* NULL: none is planned */
+	uv_timer_t *retry;     /* active: one is planned */
+	bool missed;           /* news of its consoles did not come in: to be asked for again */
 	struct strays *strays; /* what a lost console daemon may have left behind, until it is looked for */
 
 	struct console *consoles; /* in the order in which they became known */

@@ -11,12 +11,12 @@ suite=${SUITE:-bookworm}
 
 # The mirror that apt has for the suite: from a deb822 file or a one-line source.
 mirror() {
-	awk -v suite="$suite" '
+	cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | awk -v suite="$suite" '
 		/^[ \t]*#/ { next }
 		/^URIs:/ { uri = $2 }
 		/^Suites:/ { for (i = 2; i <= NF; i++) if ($i == suite && uri != "") { print uri; exit } }
 		$1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ /^(https?|file|ftp):/ && $(i + 1) == suite) { print $i; exit } }
-		/^$/ { uri = "" }' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1
+		/^$/ { uri = "" }'
 }
 
 # ---- Inside the namespaces: $1 is the new root ----

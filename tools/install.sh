@@ -23,7 +23,7 @@ Description=Ringside control daemon
 Documentation=file://$PREFIX/share/doc/ringside/README.md
 
 [Service]
-ExecStart=$PREFIX/libexec/ringside/ringsided
+ExecStart=$PREFIX/libexec/ringside/ringsided --foreground
 KillMode=process
 Delegate=yes
 Restart=on-failure

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
-[ $# -gt 0 ] || set -- $(find */ -path "$build" -prune -o -path build -prune -o -name '*.[ch]' -print | sort)
+[ $# -gt 0 ] || set -- $(find . \( -path ./build -o -path "./$build" -o -path ./.git \) -prune -o -name '*.[ch]' -print | sort)
 status=0
 
 clang-format --dry-run -Werror "$@" || status=1

@@ -3,7 +3,7 @@
 # its own, and adds up what they say. A test that began and never ended (a crash, a timeout), a program that failed outside its
 # tests, a skipped test and a process left behind all count as failures.
 #
-# Usage: tools/run-tests.sh LABEL PROGRAM…
+# Usage: tools/run-tests.sh LABEL PROGRAM…     LABEL follows each program's name; may be empty
 #   TEST_SECONDS   time limit of one program (300)
 #   TALLY          file to which one line "PASSED FAILED" is added (none: the sum is printed)
 # Output: one line a program, the whole output of those that failed. Status 1 when anything failed.
@@ -30,9 +30,9 @@ left_behind() {
 
 run_one() {
 	local program=$1 name log dir status begun ok bad skipped reason seconds pid
-	name=${program##*/}
-	log=$scratch/$name.log
-	dir=$scratch/$name
+	name=${program##*/tests/}
+	log=$scratch/log
+	dir=$scratch/home
 	mkdir -p "$dir"
 	seconds=$SECONDS
 	{ TMPDIR=$dir timeout --kill-after=10 "$limit" "$program" >"$log" 2>&1 </dev/null; } 2>/dev/null
@@ -67,9 +67,9 @@ run_one() {
 	passed=$((passed + ok))
 	failed=$((failed + bad))
 	if [ "$bad" = 0 ]; then
-		echo "ok    $label/$name: $ok tests, $seconds s"
+		echo "ok    $name$label: $ok tests, $seconds s"
 	else
-		echo "FAIL  $label/$name: $bad of $begun failed${reason:+ ($reason)}, $seconds s"
+		echo "FAIL  $name$label: $bad of $begun failed${reason:+ ($reason)}, $seconds s"
 		# Each promise that was not kept: what began and is not said to be fine.
 		grep -aoE '\[ RUN      \] .*|\[       OK \]' "$log" |
 			awk '/OK \]/ { last = ""; next } { if (last) print last; last = "FAIL      " $4 } END { if (last) print last }'

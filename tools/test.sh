@@ -11,6 +11,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=${BUILD:-build}
 mkdir -p "$BUILD"
+bin=$(cd "$BUILD" && pwd)
 TALLY=$(mktemp) || exit 1
 export TALLY
 log=$(mktemp)
@@ -27,7 +28,7 @@ gate() {
 	else
 		echo "FAIL  $name: $*"
 		# The line to look at first, on its own, then everything.
-		grep -m 1 -E '(error|Error|FAIL|warning)' "$log" | sed 's/^/FAIL      /'
+		grep -m 1 -E '(error|warning): |\*\*\* |FAIL' "$log" | sed 's/^/FAIL      /'
 		sed 's/^/    | /' "$log"
 		echo "0 1" >>"$TALLY"
 		return 1
@@ -66,20 +67,21 @@ threaded='tests/unit/ledger/test_*.c tests/unit/sandboxes/test_*.c'
 whole=1
 [ "${1:-}" != tests ] || whole=
 
-if build release '' all && build asan '' tests; then
+# debug: what the tests put between a program and its C library can stand in neither a static nor a sanitizer's program.
+if build release '' all && build debug '' 'programs preloads' && build asan '' tests; then
 	if [ -n "$whole" ]; then
 		build release clang objects "$BUILD/clang"
 		gate lint tools/lint.sh
 	fi
-	run unit $(programs 'tests/unit/*/test_*.c' asan)
+	run '' $(programs 'tests/unit/*/test_*.c' asan)
 	if build tsan '' "$(programs "$threaded" tsan | tr '\n' ' ')"; then
-		run unit-tsan $(programs "$threaded" tsan)
+		run ', tsan' $(programs "$threaded" tsan)
 	fi
 	if [ -n "$whole" ] && build fuzz clang fuzzers; then
 		tools/fuzz.sh "${FUZZ_SECONDS:-10}"
 	fi
-	RINGSIDE_BIN=$PWD/$BUILD/asan/bin RINGSIDE_RELEASE_BIN=$PWD/$BUILD/release/bin \
-		run integration $(programs 'tests/integration/test_*.c' asan)
+	RINGSIDE_BIN=$bin/asan/bin RINGSIDE_RELEASE_BIN=$bin/release/bin \
+		run '' $(programs 'tests/integration/test_*.c' asan)
 fi
 
 awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed != 0 }' "$TALLY"

@@ -479,8 +479,10 @@ int conn_send(struct conn *c, enum frame_type type, uint16_t channel, const void
 			return 0;
 	}
 	r = queue_frame(c, header, payload, n, sent, fds, nfds);
-	if (r < 0 && sent > 0) /* half a frame went out: nothing can follow it */
+	if (r < 0 && sent > 0) { /* half a frame went out: nothing can follow it */
 		c->out_dead = true;
+		(void)shutdown(c->fd, SHUT_WR); /* the peer sees it cut, and by its going all on this side hear of it */
+	}
 	return r;
 }
 

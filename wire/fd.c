@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -109,4 +110,40 @@ int fd_write_all(int fd, const void *buf, size_t n)
 		n -= (size_t)done;
 	}
 	return 0;
+}
+
+/* ---- The limit of open files ---- */
+
+static struct {
+	bool raised;
+	rlim_t before;
+} limit_of_files;
+
+int fd_raise_limit(size_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	rlim_t before = limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
+	if (limit.rlim_cur == before)
+		return 0;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	if (!limit_of_files.raised)
+		limit_of_files.before = before;
+	limit_of_files.raised = true;
+	return 0;
+}
+
+void fd_restore_limit(void)
+{
+	struct rlimit limit;
+
+	/* Whoever has lowered the hard limit since means it. */
+	if (!limit_of_files.raised || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit_of_files.before < limit.rlim_max ? limit_of_files.before : limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }

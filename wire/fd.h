@@ -18,4 +18,10 @@ void fd_close_from(int lowest, const int *keep, size_t n);
 /* Writes all of it to a blocking descriptor, over EINTR. 0 or -errno. */
 int fd_write_all(int fd, const void *buf, size_t n);
 
+/* Raises this process's limit of open files as far as the host allows, to `most` at the most. 0 or -errno. */
+int fd_raise_limit(size_t most);
+/* Gives it back as it was before, for a program that is about to be executed: some close or allocate for every number
+ * below it, and select(2) fails past 1024. Async-signal-safe. */
+void fd_restore_limit(void);
+
 #endif

@@ -1,12 +1,14 @@
 /*
  * log.c - structured log lines. A line is built on the stack and written by one write(2); nothing is shared but what
- * log_setup() stored before the first thread was started. No <time.h> conversion: gmtime_r(3) takes a lock and reads
- * files.
+ * log_setup() stored before the first thread was started, and two atomic words that bound how much is written. No
+ * <time.h> conversion: gmtime_r(3) takes a lock and reads files.
  */
 #include "wire/log.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +21,13 @@
 #define LINE_BYTES    4096 /* PIPE_BUF: one write of so much is whole on a pipe too */
 #define MESSAGE_BYTES 3072 /* quoted; longer ones are cut, and show it */
 #define LABEL_BYTES   256  /* a sandbox's or console's name, quoted where it is not a plain one */
+#define LINE_COST_MS  (1000 / LOG_LINES_PER_SECOND)
 
 static const char *component_name = "ringside";
 static int log_fd = STDERR_FILENO;
 static enum log_level log_most = LOG_LEVEL_WARN;
+static _Atomic uint64_t paid_until; /* the monotonic time that the lines written so far have used up */
+static _Atomic uint64_t left_out;   /* lines since the last one that was written */
 
 static const char *const level_names[] = {
 	[LOG_LEVEL_ERROR] = "error",
@@ -36,6 +41,22 @@ void log_setup(const char *component, int fd, enum log_level most)
 	component_name = component;
 	log_fd = fd;
 	log_most = most;
+	atomic_store(&paid_until, 0);
+	atomic_store(&left_out, 0);
+}
+
+/* A leaky bucket (GCRA) in one word, so that threads need no lock. */
+static bool may_write(void)
+{
+	uint64_t now = clock_mono_ms();
+	uint64_t paid = atomic_load(&paid_until), next;
+
+	do {
+		next = (paid > now ? paid : now) + LINE_COST_MS;
+		if (next - now > (uint64_t)LOG_LINES_AT_ONCE * LINE_COST_MS)
+			return false;
+	} while (!atomic_compare_exchange_weak(&paid_until, &paid, next));
+	return true;
 }
 
 struct date {
@@ -85,26 +106,13 @@ static size_t append_label(char *line, size_t at, const char *key, const char *v
 	return n > 0 ? at + (size_t)n : at;
 }
 
-void log_line(enum log_level level, const char *sandbox, const char *console, const char *fmt, ...)
+static void put_line(enum log_level level, const char *sandbox, const char *console, const char *message)
 {
 	char line[LINE_BYTES];
-	char message[LINE_BYTES]; /* longer than what of it will be shown, so that a cut one shows its dots */
 	char quoted[MESSAGE_BYTES];
-	int saved = errno;
-	va_list args;
-	size_t at;
-	int n;
 
-	if (level > log_most)
-		return;
-	va_start(args, fmt);
-	n = vsnprintf(message, sizeof(message), fmt, args);
-	va_end(args);
-	if (n < 0)
-		(void)snprintf(message, sizeof(message), "(a message that could not be formatted)");
-
-	n = write_head(line, 256, level);
-	at = n > 0 && n < 256 ? (size_t)n : 0;
+	int n = write_head(line, 256, level);
+	size_t at = n > 0 && n < 256 ? (size_t)n : 0;
 	at = append_label(line, at, "sandbox", sandbox);
 	at = append_label(line, at, "console", console);
 	n = snprintf(line + at, sizeof(line) - at, " msg=%s\n",
@@ -113,5 +121,38 @@ void log_line(enum log_level level, const char *sandbox, const char *console, co
 
 	while (write(log_fd, line, at) < 0 && errno == EINTR)
 		;
+}
+
+static void put_left_out(void)
+{
+	uint64_t n = atomic_exchange(&left_out, 0);
+	char message[64];
+
+	if (n == 0)
+		return;
+	(void)snprintf(message, sizeof(message), "%llu lines were left out: too many at once", (unsigned long long)n);
+	put_line(LOG_LEVEL_WARN, NULL, NULL, message);
+}
+
+void log_line(enum log_level level, const char *sandbox, const char *console, const char *fmt, ...)
+{
+	char message[LINE_BYTES]; /* longer than what of it will be shown, so that a cut one shows its dots */
+	int saved = errno;
+	va_list args;
+
+	if (level > log_most)
+		return;
+	if (!may_write()) {
+		atomic_fetch_add(&left_out, 1);
+		errno = saved;
+		return;
+	}
+	va_start(args, fmt);
+	int n = vsnprintf(message, sizeof(message), fmt, args);
+	va_end(args);
+	if (n < 0)
+		(void)snprintf(message, sizeof(message), "(a message that could not be formatted)");
+	put_left_out();
+	put_line(level, sandbox, console, message);
 	errno = saved;
 }

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "wire/fd.h"
 
 /* ---- Memory ---- */
 
@@ -188,14 +189,5 @@ void uvguard_close(uv_loop_t *loop)
 
 int uvguard_raise_files(void)
 {
-	struct rlimit limit;
-	rlim_t most;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return -errno;
-	most = limit.rlim_max < UVGUARD_MAX_FD ? limit.rlim_max : UVGUARD_MAX_FD;
-	if (limit.rlim_cur == most)
-		return 0;
-	limit.rlim_cur = most;
-	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+	return fd_raise_limit(UVGUARD_MAX_FD);
 }

@@ -30,7 +30,8 @@ int uvguard_open(uv_loop_t *loop);
 /* Its handles are closed: before the loop can be. */
 void uvguard_close(uv_loop_t *loop);
 
-/* Raises the limit of open files as far as the host allows and this guard reaches. 0 or -errno. */
+/* Raises the limit of open files as far as the host allows and this guard reaches (fd_restore_limit() gives it back to
+ * a program that is started). 0 or -errno. */
 int uvguard_raise_files(void);
 
 #endif

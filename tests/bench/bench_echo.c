@@ -4,7 +4,8 @@
  * echo_p50, echo_p99            Ours against dtach: the same program that writes what it reads, raw terminals, one key
  *                               in flight, the next one as soon as the answer is there. Ours reads the byte from the
  *                               ring and says that it wants to be woken for more, as an attached client does.
- * echo_beside_flood_p50, _p99   The same while another console of the sandbox prints without end, against dtach alone.
+ * echo_beside_flood_p50, _p99   The same while another console of the sandbox prints without end, against dtach alone;
+ *                               with PAUSE_US between the keys on both sides, so that each finds the flood at full speed.
  * echo_syscalls                 System calls of the server per key, by strace -c, which only sees whom it may trace.
  */
 #include <errno.h>
@@ -24,8 +25,12 @@
 #include "tests/bench/programs.h"
 
 #define BOX         "echo"
-#define KEYS        500 /* in a row, of one sample: a quarter of a second for each */
-#define WARM        50
+#define SAMPLES     41 /* short ones and many: where the processes stand on the processors changes from one to another */
+#define KEYS        200 /* of one sample */
+#define WARM        20
+#define FLOODS      21
+#define PAUSED_KEYS 60
+#define PAUSE_US    2000
 #define TRACED_KEYS 500
 #define SECONDS     240
 
@@ -73,30 +78,31 @@ struct sample {
 	double p50, p99; /* us */
 };
 
-static struct sample measure(struct side *s)
+static struct sample measure(struct side *s, unsigned keys, useconds_t pause)
 {
 	static double us[KEYS];
 	struct sample r;
 
 	for (int i = 0; i < WARM; i++)
 		s->key(s);
-	for (int i = 0; i < KEYS; i++) {
-		uint64_t start = bench_now_ns();
-
-		s->key(s);
-		us[i] = (double)(bench_now_ns() - start) / 1000;
+	for (unsigned i = 0; i < keys; i++) {
 		if (s->c) /* for the next one; no part of this one's way */
 			ringside_console_arm(s->c, s->at);
+		if (pause > 0)
+			usleep(pause);
+		uint64_t start = bench_now_ns();
+		s->key(s);
+		us[i] = (double)(bench_now_ns() - start) / 1000;
 	}
-	r.p50 = bench_median(us, KEYS); /* sorts them */
-	r.p99 = us[KEYS * 99 / 100];
+	r.p50 = bench_median(us, keys); /* sorts them */
+	r.p99 = us[keys * 99 / 100];
 	return r;
 }
 
 static void pair_up(struct side *ours, struct side *peer, struct pairs *p50, struct pairs *p99)
 {
-	for (int i = 0; i < PAIRS; i++) {
-		struct sample a = measure(ours), b = measure(peer);
+	for (int i = 0; i < SAMPLES; i++) {
+		struct sample a = measure(ours, KEYS, 0), b = measure(peer, KEYS, 0);
 
 		pairs_add(p50, a.p50, b.p50);
 		pairs_add(p99, a.p99, b.p99);
@@ -113,34 +119,44 @@ static void against_dtach(struct side *ours, struct side *peer)
 	pair_up(ours, peer, &p50, &p99);
 }
 
-/* The flood stands still while dtach has its turn. */
+static struct sample beside_one_flood(struct ours *o, struct side *ours, bool raw, double *mib_per_s)
+{
+	static unsigned next;
+	char name[32];
+	struct sample r;
+
+	snprintf(name, sizeof(name), "flood-%u", next++);
+	struct ringside_console *c = ours_open(o, BOX, name, program_flood(raw, 0));
+	ours_await(c, 1);
+	ours_key(c);
+	ours_await(c, (uint64_t)1024 * 1024);
+	uint64_t from = ringside_console_tail(c), start = bench_now_ns();
+	r = measure(ours, PAUSED_KEYS, PAUSE_US);
+	*mib_per_s =
+	        (double)(ringside_console_tail(c) - from) / (1024 * 1024) / ((double)(bench_now_ns() - start) / 1e9);
+	ours_close(o, BOX, name);
+	ringside_console_close(c);
+	return r;
+}
+
+/* No flood runs while dtach has its turn. */
 static void beside_a_flood(struct ours *o, struct side *ours, struct side *peer, bool raw)
 {
-	struct pairs p50 = {
-		.name = raw ? "echo_beside_raw_flood_p50" : "echo_beside_flood_p50", .unit = "us", .digits = 1
-	};
-	struct pairs p99 = {
-		.name = raw ? "echo_beside_raw_flood_p99" : "echo_beside_flood_p99", .unit = "us", .digits = 1
-	};
-	char name[32];
+	const char *names[] = { "echo_beside_flood_p50", "echo_beside_flood_p99", "echo_beside_raw_flood_p50",
+		"echo_beside_raw_flood_p99" };
+	struct pairs p50 = { .name = names[raw ? 2 : 0], .unit = "us", .digits = 1 };
+	struct pairs p99 = { .name = names[raw ? 3 : 1], .unit = "us", .digits = 1 };
+	double speed[FLOODS];
 
-	for (int i = 0; i < PAIRS; i++) {
-		struct sample a, b;
+	for (int i = 0; i < FLOODS; i++) {
+		struct sample a = beside_one_flood(o, ours, raw, &speed[i]), b = measure(peer, PAUSED_KEYS, PAUSE_US);
 
-		snprintf(name, sizeof(name), "flood-%s%d", raw ? "raw" : "", i);
-		struct ringside_console *flood = ours_open(o, BOX, name, program_flood(raw, 0));
-		ours_await(flood, 1);
-		ours_key(flood);
-		ours_await(flood, (uint64_t)4 * 1024 * 1024);
-		a = measure(ours);
-		ours_close(o, BOX, name);
-		ringside_console_close(flood);
-		b = measure(peer);
 		pairs_add(&p50, a.p50, b.p50);
 		pairs_add(&p99, a.p99, b.p99);
 	}
 	pairs_print(&p50);
 	pairs_print(&p99);
+	printf("%s the flood meanwhile: %.1fMiB/s\n", p50.name, bench_median(speed, FLOODS));
 }
 
 /* ---- System calls ---- */

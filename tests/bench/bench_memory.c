@@ -128,6 +128,8 @@ int main(int argc, char **argv)
 	        (keepers - first_keepers) / GROWN, (peer - peer_first) / GROWN,
 	        (ours - ours_first) / (peer - peer_first));
 	tmux((const char *[]){ "kill-server", NULL });
+	for (uint64_t since = 0; process_alive(server) && bench_wait(&since, 1);)
+		;
 	unlink(tmux_socket);
 	rmdir(dir);
 	ours_end(&o);

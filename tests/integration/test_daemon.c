@@ -527,6 +527,26 @@ static void hundreds_of_clients_are_served(void **state)
 	assert_true(json_number(j, "clients") >= 301);
 }
 
+/* The kernel holds back a hundred or so for a daemon that is busy, and refuses the rest for the moment. */
+static void who_finds_the_queue_full_waits_for_a_place(void **state)
+{
+	struct home *h = *state;
+	struct running *r[160];
+
+	ran_ok(start_daemon(h));
+	pid_t pid = daemon_pid(h);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (size_t i = 0; i < sizeof(r) / sizeof(r[0]); i++)
+		r[i] = ringside_begin(h, "status", NULL);
+	int fd = -EAGAIN;
+	int run = open(home_path(h, "run"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	wait_until("the queue is full", (fd = sock_connect_at(run, "control.sock")) == -EAGAIN || close(fd) < 0);
+	close(run);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	for (size_t i = 0; i < sizeof(r) / sizeof(r[0]); i++)
+		ran_ok(running_end(h, r[i], DEADLINE_MS));
+}
+
 /* The daemon's limit of clients, and descriptors for as many in both processes; else the test cannot be made. */
 #define CLIENTS 4096
 
@@ -544,14 +564,19 @@ static void have_room_for_clients(void)
 static void who_connects_and_says_nothing_keeps_nobody_out(void **state)
 {
 	struct home *h = *state;
+	static int silent[CLIENTS + 100];
 
 	have_room_for_clients();
 	ran_ok(start_daemon(h));
 	struct conn *used = greeted(h);
-	for (int i = 0; i < CLIENTS + 100; i++)
-		raw_connect(h);
+	int run = open(home_path(h, "run"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++)
+		wait_until("a place in the queue", (silent[i] = sock_connect_at(run, "control.sock")) >= 0);
+	close(run);
 	ran_ok(ringside(h, "status", NULL));
 	raw_expect_served(h, used);
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++)
+		close(silent[i]);
 }
 
 static void one_client_too_many_is_told_so(void **state)
@@ -616,6 +641,7 @@ int main(void)
 		HOME_TEST(a_request_of_a_newer_client_is_told_not_supported),
 		HOME_TEST(a_client_that_goes_cancels_nothing_that_has_begun),
 		HOME_TEST(hundreds_of_clients_are_served),
+		HOME_TEST(who_finds_the_queue_full_waits_for_a_place),
 		HOME_TEST(who_connects_and_says_nothing_keeps_nobody_out),
 		HOME_TEST(one_client_too_many_is_told_so),
 		HOME_TEST(clients_that_go_leave_no_descriptor),

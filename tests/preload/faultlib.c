@@ -39,6 +39,7 @@ static int own_error(enum fault_kind kind)
 {
 	switch (kind) {
 	case FAULT_MEMORY:
+	case FAULT_GROWTH:
 	case FAULT_MAP:
 		return ENOMEM;
 	case FAULT_DESCRIPTOR:
@@ -134,7 +135,8 @@ void *calloc(size_t n, size_t size)
 /* To make a piece smaller is not to allocate; but nothing promises that it succeeds. */
 void *realloc(void *p, size_t n)
 {
-	return n > 0 && strike(FAULT_MEMORY, "realloc") ? NULL : __libc_realloc(p, n);
+	return n > 0 && (strike(FAULT_MEMORY, "realloc") || strike(FAULT_GROWTH, "realloc")) ? NULL
+	                                                                                     : __libc_realloc(p, n);
 }
 
 void *reallocarray(void *p, size_t n, size_t size)
@@ -145,7 +147,9 @@ void *reallocarray(void *p, size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return bytes > 0 && strike(FAULT_MEMORY, "reallocarray") ? NULL : __libc_realloc(p, bytes);
+	return bytes > 0 && (strike(FAULT_MEMORY, "reallocarray") || strike(FAULT_GROWTH, "reallocarray"))
+	               ? NULL
+	               : __libc_realloc(p, bytes);
 }
 
 void *memalign(size_t alignment, size_t n);

@@ -21,8 +21,9 @@ enum fault_kind {
 	FAULT_DESCRIPTOR = 1 << 2, /* open, socket, pipe2, dup, accept4, opendir, …: EMFILE */
 	FAULT_PROCESS = 1 << 3,    /* fork, pthread_create: EAGAIN */
 	FAULT_DISK = 1 << 4, /* what may need room on a disk: write and ftruncate of files, mkdir, rename, …: ENOSPC */
-	FAULT_SYNC = 1 << 5,  /* fsync, fdatasync: EIO */
-	FAULT_WATCH = 1 << 6, /* epoll_ctl(EPOLL_CTL_ADD): ENOSPC */
+	FAULT_SYNC = 1 << 5,   /* fsync, fdatasync: EIO */
+	FAULT_WATCH = 1 << 6,  /* epoll_ctl(EPOLL_CTL_ADD): ENOSPC */
+	FAULT_GROWTH = 1 << 7, /* realloc and reallocarray alone: ENOMEM */
 };
 
 enum fault_whom {

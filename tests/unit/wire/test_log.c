@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "wire/clock.h"
 #include "wire/fd.h"
 #include "wire/log.h"
 
@@ -165,6 +167,31 @@ static void a_full_pipe_or_disk_loses_the_line_and_waits_for_nobody(void **state
 	fd_close(&full);
 }
 
+/* As many as a peer can cause: a disk that logs fill is everybody's. */
+static void a_flood_of_lines_is_cut_and_how_many_is_told(void **state)
+{
+	int file = memfd_create("log", MFD_CLOEXEC);
+	const uint64_t deadline = clock_mono_ms() + 20000;
+	char text[256];
+	off_t end;
+
+	(void)state;
+	assert_true(file >= 0);
+	log_setup("consoled", file, LOG_LEVEL_INFO);
+	for (int i = 0; i < 4 * LOG_LINES_AT_ONCE; i++)
+		log_info(NULL, NULL, "x");
+	end = lseek(file, 0, SEEK_CUR);
+	assert_true(end >= LOG_LINES_AT_ONCE * (off_t)60); /* what is no flood is all there */
+	assert_true(end < 2 * LOG_LINES_AT_ONCE * (off_t)100);
+	while (lseek(file, 0, SEEK_CUR) == end && clock_mono_ms() < deadline)
+		log_info(NULL, NULL, "again");
+	ssize_t n = pread(file, text, sizeof(text) - 1, end);
+	text[n > 0 ? n : 0] = '\0';
+	assert_matches(
+	        text, "level=warn component=consoled msg=\"[0-9]+ lines were left out: too many at once\"\n.*again");
+	close(file);
+}
+
 static void lines_of_several_processes_do_not_mix(void **state)
 {
 	enum { PROCESSES = 4, LINES = 100 };
@@ -206,6 +233,7 @@ int main(void)
 		WITH_PIPE(a_line_that_is_too_long_is_cut_and_shows_it),
 		WITH_PIPE(errno_is_left_as_it_was),
 		WITH_PIPE(a_full_pipe_or_disk_loses_the_line_and_waits_for_nobody),
+		WITH_PIPE(a_flood_of_lines_is_cut_and_how_many_is_told),
 		WITH_PIPE(lines_of_several_processes_do_not_mix),
 	};
 	alarm(60);
