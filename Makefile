@@ -143,7 +143,7 @@ $(foreach t,$(UNIT:$(B)/%=%),$(eval $(call unit_rule,$t)))
 
 $(INTEGRATION): %: %.o $(SUPPORT) $(foreach m,client wire ring,$(call lib,$m))
 	@echo '  LINK  $(@:$(B)/%=%)'
-	$(Q)$(link) $@ $^ $(call pkgs,--libs,cmocka libprotobuf-c libpcre2-8 jansson vterm) -lpthread -lutil
+	$(Q)$(link) $@ $^ $(call pkgs,--libs,cmocka libprotobuf-c libpcre2-8 jansson sqlite3 vterm) -lpthread -lutil
 
 # Benchmarks are programs of their own; tests/bench/run.sh knows their peers.
 $(BENCHES): %: %.o $(BENCH_SUPPORT) $(foreach m,client wire ring,$(call lib,$m))

@@ -99,7 +99,9 @@ const struct command command_attach = {
 	.summary = "sit down at a console; Ctrl-] leaves it running",
 	.notes = "Where standard input is no terminal it is sent as it is, and its end detaches; with --read-only it "
 	         "is not looked at.\n"
+	         "The console has the size of the terminal that was last typed at.\n"
 	         "Status 0 when detached, else the console's own exit (128+n for a signal), 1 when it was lost.",
+	.json = "errors as one JSON object; the output is as ever",
 	.options = table,
 	.options_size = sizeof(struct attach_flags),
 	.run = run_attach,

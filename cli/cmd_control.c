@@ -74,8 +74,12 @@ static int run_signal(struct invocation *inv, const void *options)
 	if (!take_words(inv, 2, 2, &status) || !take_console(inv, inv->words.plain[0], &t, &status))
 		return status;
 	int sig = ringside_signal_number(inv->words.plain[1]);
-	if (!sig)
-		return report_usage(inv, "not a signal: a name like INT or SIGINT, or a number, is wanted");
+	if (!sig) {
+		char shown[96];
+		const char *word = inv->words.plain[1];
+		return report_usage(inv, "not a signal: a name like INT or SIGINT, or a number, is wanted: not %s",
+		        ringside_escape(shown, sizeof(shown), word, strlen(word)));
+	}
 	if (!take_daemon(inv, &rs, &status))
 		return status;
 	int code = ringside_signal(rs, t.sandbox, t.console, sig, &c, &err);

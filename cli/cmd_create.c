@@ -107,10 +107,11 @@ static int create(const struct invocation *inv, const struct ringside_create *sp
 static int run_create(struct invocation *inv, const void *options)
 {
 	const struct create_options *o = options;
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], shown[256];
 	int status;
-	if (!take_words(inv, 0, 0, &status))
-		return status;
+	if (inv->words.nplain > 0)
+		return report_usage(inv, "a name goes after --name: ringside create --name %s",
+		        name_valid(inv->words.plain[0]) ? inv->words.plain[0] : "NAME");
 	if (inv->words.dashes)
 		return report_code(inv, RINGSIDE_NOT_SUPPORTED,
 		        "a sandbox with a workload of its own is not supported yet: start it as a console");
@@ -118,7 +119,8 @@ static int run_create(struct invocation *inv, const void *options)
 		return report_usage(
 		        inv, "not a name (1 to %d of A-Z a-z 0-9 . _ -, not starting with . or -)", NAME_MAX_BYTES);
 	if (o->dir && !realpath(o->dir, dir))
-		return report_code(inv, RINGSIDE_INVALID_PATH, "--dir: %s", strerrordesc_np(errno));
+		return report_code(inv, RINGSIDE_INVALID_PATH, "--dir %s: %s",
+		        ringside_escape(shown, sizeof(shown), o->dir, strlen(o->dir)), strerrordesc_np(errno));
 
 	struct ringside_create spec = {
 		.name = o->name,

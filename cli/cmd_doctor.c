@@ -63,6 +63,7 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.arguments = "",
 	.summary = "look at what Ringside needs from this machine",
+	.json = "one JSON array, errors as an object",
 	.notes = "Changes and starts nothing. Status 1 when a check fails.",
 	.run = run_doctor,
 };

@@ -68,5 +68,6 @@ const struct command command_ps = {
 	.name = "ps",
 	.arguments = "[BOX]",
 	.summary = "list consoles, those that have ended too",
+	.json = "one JSON array, errors as an object",
 	.run = run_ps,
 };

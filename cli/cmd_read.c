@@ -188,6 +188,9 @@ static int run_read(struct invocation *inv, const void *options)
 	struct ringside_error err;
 	if (!take_words(inv, 1, 1, &status) || !take_console(inv, inv->words.plain[0], &t, &status))
 		return status;
+	/* To the library 0 is "no limit": the opposite of what was asked for. */
+	if (o->max.given && o->max.value == 0)
+		return report_usage(inv, "--max takes at least 1 byte; ringside ps shows the offsets alone");
 	if (o->from.given && o->tail.given)
 		return report_usage(inv, "--from and --tail are two answers to one question");
 	if (!take_daemon(inv, &rs, &status))

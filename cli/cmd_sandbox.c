@@ -153,6 +153,7 @@ const struct command command_ls = {
 	.name = "ls",
 	.arguments = "[--all]",
 	.summary = "list sandboxes",
+	.json = "one JSON array, errors as an object",
 	.options = ls_table,
 	.options_size = sizeof(struct ls_options),
 	.run = run_ls,

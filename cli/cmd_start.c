@@ -96,6 +96,25 @@ static int start_lines(const struct ringside_started *s)
 	return status;
 }
 
+/* argv of a console is cut after 1 KiB, with a last "…". */
+static bool same_argv(const char *const *asked, const char *const *runs)
+{
+	size_t i = 0;
+	while (asked[i] && runs[i] && strcmp(asked[i], runs[i]) == 0)
+		i++;
+	return (!asked[i] && !runs[i]) || (asked[i] && runs[i] && strcmp(runs[i], "…") == 0 && !runs[i + 1]);
+}
+
+/* Found again is no error, but whoever asked for another program is not to take this one for it. */
+static void tell_other_program(const struct ringside_start *asked, const struct ringside_started *s)
+{
+	char argv[256];
+	if (!s->reattached || !asked->argv || !asked->argv[0] || same_argv(asked->argv, s->console.argv))
+		return;
+	show_argv(argv, sizeof(argv), s->console.argv);
+	fprintf(stderr, "it was running already, with another program: %s (close it to start yours)\n", argv);
+}
+
 static int show_started(const struct invocation *inv, const struct ringside_started *s)
 {
 	int status = inv->json ? start_json(s) : start_lines(s);
@@ -121,6 +140,8 @@ static int start(const struct invocation *inv, const struct target *target, cons
 		status = report_error(inv, &err);
 	} else {
 		status = show_started(inv, started);
+		if (!inv->json)
+			tell_other_program(spec, started);
 		ringside_free(started);
 	}
 	ringside_close(rs);

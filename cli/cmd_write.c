@@ -114,8 +114,13 @@ static int write_stdin(
 	int code = 0;
 	while (buf && !code && !last) {
 		ssize_t n = read_it ? fill(buf, PIECE) : 0;
-		if (n < 0)
-			n = 0;
+		if (n < 0) {
+			code = err->code = RINGSIDE_UNAVAILABLE;
+			err->name = ringside_code_name(code);
+			snprintf(err->message, sizeof(err->message), "cannot read standard input: %s",
+			        strerrordesc_np((int)-n));
+			break;
+		}
 		last = (size_t)n < PIECE;
 		size_t size = (size_t)n;
 		if (last && o->enter)

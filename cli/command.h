@@ -28,6 +28,7 @@ struct command {
 	const char *arguments; /* as in the usage line */
 	const char *summary;   /* one line */
 	const char *notes;     /* shown below the options; may be NULL */
+	const char *json;      /* what --json gives; NULL: an object */
 	const struct option_spec *options;
 	size_t options_size; /* of the struct that the options fill in */
 	int (*run)(struct invocation *inv, const void *options);
@@ -55,6 +56,5 @@ bool take_daemon(const struct invocation *inv, struct ringside **out, int *statu
 /* NAME=VALUE, or NAME as this program's environment has it, into an array that is the caller's to free. */
 bool take_env(const struct invocation *inv, const struct strings *list, struct ringside_env **out, int *status);
 void env_free(struct ringside_env *env, size_t n);
-bool stdout_is_terminal(void);
 
 #endif

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "wire/name.h"
@@ -83,9 +82,4 @@ void env_free(struct ringside_env *env, size_t n)
 	for (size_t i = 0; env && i < n; i++)
 		free((char *)(uintptr_t)env[i].name);
 	free(env);
-}
-
-bool stdout_is_terminal(void)
-{
-	return isatty(STDOUT_FILENO);
 }

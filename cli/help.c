@@ -19,7 +19,7 @@ void help_command(const struct command *c)
 	printf("usage: ringside %s%s%s\n\n%s\n\n", c->name, *c->arguments ? " " : "", c->arguments, c->summary);
 	for (const struct option_spec *o = c->options; o && o->name; o++)
 		print_option(o);
-	printf("  %-28s %s\n", "    --json", "one JSON object, errors as well");
+	printf("  %-28s %s\n", "    --json", c->json ? c->json : "one JSON object, errors as well");
 	if (c->notes)
 		printf("\n%s\n", c->notes);
 }
@@ -36,7 +36,8 @@ void help_all(void)
 		printf("  %-8s %s\n", list[i]->name, list[i]->summary);
 	printf("\nringside help COMMAND says more. Options of all: --json, --help; --version.\n"
 	       "Status: 0 done, 1 failed, 2 bad usage, 3 no such sandbox or console, 4 an --until that was not met, 5 "
-	       "refused.\n");
+	       "refused;\n"
+	       "of attach, exec, script and shell the program's own, 128+n when a signal ended it.\n");
 }
 
 static int run_help(struct invocation *inv, const void *options)
@@ -50,8 +51,12 @@ static int run_help(struct invocation *inv, const void *options)
 		return finish_output();
 	}
 	const struct command *c = command_find(inv->words.plain[0]);
-	if (!c)
-		return report_usage(inv, "no such command");
+	if (!c) {
+		char shown[96];
+		const char *word = inv->words.plain[0];
+		return report_usage(inv, "no such command: %s; ringside help lists them",
+		        ringside_escape(shown, sizeof(shown), word, strlen(word)));
+	}
 	help_command(c);
 	return finish_output();
 }
@@ -60,5 +65,6 @@ const struct command command_help = {
 	.name = "help",
 	.arguments = "[COMMAND]",
 	.summary = "say what there is, or more of one command",
+	.json = "errors as one JSON object",
 	.run = run_help,
 };

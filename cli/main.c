@@ -13,9 +13,20 @@
 /* Errors that come before there is a command are told as those of this one. */
 static const struct command nothing = { .name = "", .arguments = "COMMAND …" };
 
+/* Is --json among the command's own words? For an error before the options are known: getopt stops at the first bad
+ * one, and whoever parses errors is to get an object even then. */
+static bool asks_json(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--json") == 0)
+			return true;
+	return false;
+}
+
 static int run_command(const struct command *c, int argc, char **argv, bool json)
 {
 	struct invocation inv = { .command = c, .json = json };
+	bool json_errors = json || asks_json(argc, argv); /* the parser permutes argv */
 	char why[OPTION_WHY_BYTES];
 	void *options = calloc(1, c->options_size + 1);
 	if (!options)
@@ -24,7 +35,8 @@ static int run_command(const struct command *c, int argc, char **argv, bool json
 	inv.json = json || inv.words.json;
 	int status;
 	if (!good) {
-		status = report_usage(&inv, "%s", why);
+		inv.json = json_errors;
+		status = report_usage(&inv, "%s; try ringside help %s", why, c->name);
 	} else if (inv.words.help) {
 		help_command(c);
 		status = finish_output();
@@ -39,6 +51,7 @@ static int run_command(const struct command *c, int argc, char **argv, bool json
 int main(int argc, char **argv)
 {
 	struct invocation inv = { .command = &nothing };
+	char shown[96];
 	int i = 1;
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (strcmp(argv[i], "--json") == 0) {
@@ -50,13 +63,18 @@ int main(int argc, char **argv)
 			help_all();
 			return finish_output();
 		} else {
-			return report_usage(&inv, "no such option before the command; try ringside help");
+			inv.json = asks_json(argc, argv);
+			return report_usage(&inv, "no such option before the command: %s; try ringside help",
+			        ringside_escape(shown, sizeof(shown), argv[i], strlen(argv[i])));
 		}
 	}
 	if (i == argc)
 		return report_usage(&inv, "a command is missing; try ringside help");
 	const struct command *c = command_find(argv[i]);
-	if (!c)
-		return report_usage(&inv, "no such command; try ringside help");
+	if (!c) {
+		inv.json = inv.json || asks_json(argc - i, argv + i);
+		return report_usage(&inv, "no such command: %s; ringside help lists them",
+		        ringside_escape(shown, sizeof(shown), argv[i], strlen(argv[i])));
+	}
 	return run_command(c, argc - i, argv + i, inv.json);
 }

@@ -40,6 +40,12 @@ bool target_console(const char *word, struct target *out, char why[TARGET_WHY_BY
 bool target_sandbox(const char *word, struct target *out, char why[TARGET_WHY_BYTES])
 {
 	struct target t = { .sandbox = TARGET_DEFAULT };
+	if (word && strchr(word, '/') && target_console(word, &t, why)) {
+		/* Without saying which sandbox that is: `rm box/dev` does not mean `rm box`. */
+		snprintf(why, TARGET_WHY_BYTES, "%s/%s is a console, and a sandbox is wanted here", t.sandbox,
+		        t.console);
+		return false;
+	}
 	if (word && !copy_name(word, strlen(word), t.sandbox))
 		return refuse(word, "sandbox's name or id", why);
 	*out = t;

@@ -20,7 +20,8 @@ void control_reply_release(struct control_reply *r)
 	r->message = NULL;
 }
 
-int control_lost(struct ringside *rs, int negative_errno, struct ringside_error *err)
+/* The connection is of no more use: forgets it and says so. */
+static int control_lost(struct ringside *rs, int negative_errno, struct ringside_error *err)
 {
 	conn_free(rs->conn);
 	rs->conn = NULL;

@@ -109,7 +109,8 @@ static int attempt(struct ringside *rs, bool *again, struct ringside_error *err)
 	if (r < 0) {
 		*again = nobody_there(r);
 		if (*again)
-			return error_set(err, RINGSIDE_UNAVAILABLE, "ringsided is not running (no one serves %s/%s)",
+			return error_set(err, RINGSIDE_UNAVAILABLE,
+			        "ringsided is not running (no one serves %s/%s); `ringside up` starts it",
 			        rs->paths.runtime_dir, CONTROL_SOCKET);
 		if (r == -ENOTSOCK || r == -ELOOP)
 			return error_set(err, RINGSIDE_UNAVAILABLE,
@@ -176,10 +177,10 @@ int ringside_open(const struct ringside_options *options, struct ringside **out,
 	rs->call_ms = CALL_DEFAULT_MS;
 
 	int r = paths_find(&rs->paths);
-	int code =
-	        r < 0 ? error_errno(err, r,
-	                        "cannot tell where Ringside's directories are (RINGSIDE_HOME, XDG_RUNTIME_DIR, HOME)")
-	              : connect_daemon(rs, err);
+	int code = r < 0 ? error_errno(err, r,
+	                           "no directories: RINGSIDE_HOME, or else HOME, has to be an absolute path, "
+	                           "and XDG_STATE_HOME and XDG_RUNTIME_DIR where they are set")
+	                 : connect_daemon(rs, err);
 	if (code) {
 		ringside_close(rs);
 		return code;

@@ -67,8 +67,6 @@ int control_call(struct ringside *rs, Wire__ControlRequest *req, Wire__ControlRe
 /* The next answer to the same request, for lists. */
 int control_call_more(struct ringside *rs, Wire__ControlReply__BodyCase expected, struct control_reply *out,
         struct ringside_error *err);
-/* The connection is of no more use: forgets it and says so. */
-int control_lost(struct ringside *rs, int negative_errno, struct ringside_error *err);
 
 /* ---- convert.c: wire to public; false: out of memory. What comes from a peer may lack anything. ---- */
 

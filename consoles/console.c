@@ -376,11 +376,6 @@ const struct console_facts *console_facts(struct console *c)
 	return &c->facts;
 }
 
-struct followers *console_followers(struct console *c)
-{
-	return &c->followers;
-}
-
 struct input *console_input(struct console *c)
 {
 	return c->input;

@@ -55,7 +55,6 @@ bool console_is_starting(const struct console *c);
 const struct console_facts *console_facts(struct console *c);
 
 /* ---- Following, writing, sizing ---- */
-struct followers *console_followers(struct console *c);
 void console_follow(struct console *c, struct follower *f);
 void console_unfollow(struct console *c, struct follower *f);
 uint64_t console_tail(const struct console *c);

@@ -83,7 +83,8 @@ void failure_of_start(
 		/* The exec was tried in the program's folder, this process stands in another. */
 		snprintf(file, sizeof(file), "%s%s%s", path[0] == '/' ? "" : cwd, path[0] == '/' ? "" : "/", path);
 		text_escape(shown, sizeof(shown), program, strlen(program));
-		failure_set(f, code_of_exec(error, file), "cannot start %s: %s", shown, reason_of_exec(error, file));
+		failure_set(f, code_of_exec(error, file), "cannot start %s: %s", shown,
+		        path[0] ? reason_of_exec(error, file) : "no such program in its PATH");
 	} else if (step == STEP_CWD) {
 		text_escape(shown, sizeof(shown), cwd, strlen(cwd));
 		failure_set(f, is_shortage(error) ? RESULT_RESOURCE_LIMIT : RESULT_BAD_CWD, "cannot enter %s: %s",

@@ -24,7 +24,7 @@ struct server {
 
 	/* Once a shutdown was asked for: */
 	bool ending;
-	unsigned end_waits;       /* consoles, and the execs as one, that are not gone yet */
+	unsigned end_waits; /* consoles, and the execs as one, that are not gone yet */
 	bool execs_waited_for;
 	struct ticket end_ticket; /* of the last who asked */
 };

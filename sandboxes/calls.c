@@ -121,7 +121,7 @@ static bool ledger_took(struct call *c, int r)
 	} else if (r == -EEXIST) {
 		set_result(c, RESULT_ALREADY_EXISTS, "a sandbox of that name exists");
 	} else {
-		set_result(c, r == -ENOSPC ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL,
+		set_result(c, r == -ENOSPC || r == -ENOMEM || r == -EMFILE ? RESULT_RESOURCE_LIMIT : RESULT_INTERNAL,
 		        "the ledger could not be written: %s", strerror(-r));
 	}
 	return false;
@@ -589,5 +589,8 @@ void call_forget(void *arg)
 	if (sandbox_path(c->env->state_dir, c->id, NULL, dir, sizeof(dir)) == 0 && rmdir(dir) < 0 && errno != ENOENT)
 		log_info(c->id, NULL, "its folder stays: %s", strerror(errno));
 	c->state = SANDBOX_TERMINATED;
-	sandbox_state(c);
+	state_in_row = c->state;
+	r = ledger_update_sandbox(c->env->ledger, c->env->epoch, c->id, c->state, c->reason, NULL);
+	if (r != -ENOENT) /* one whose create the ledger refused has no row */
+		ledger_took(c, r);
 }

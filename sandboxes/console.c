@@ -219,9 +219,14 @@ bool console_wants_memory(const struct console *c)
 	return c->hosted && !c->dropped && c->ring_fd < 0 && (console_running(c) || !is_kept(c));
 }
 
+bool console_needs_row(const struct console *c)
+{
+	return !c->dropped && (c->row_incarnation != c->info->incarnation || c->row_state != c->info->state);
+}
+
 bool console_to_be_told(const struct console *c)
 {
-	return c->hosted && !c->dropped && c->info->state == CONSOLE_EXITED && is_kept(c) &&
+	return c->hosted && !c->dropped && c->info->state == CONSOLE_EXITED && is_kept(c) && !console_needs_row(c) &&
 	       c->told_incarnation != c->info->incarnation;
 }
 
@@ -291,7 +296,7 @@ struct console *console_update(struct sandbox *s, const Wire__ConsoleInfo *info,
 		note_state(c);
 	if (console_needs_file(c))
 		keep_console(c, KEEP_FILE);
-	else if (c->row_incarnation != info->incarnation || c->row_state != info->state)
+	else if (console_needs_row(c))
 		keep_console(c, KEEP_ROW);
 	if (info->state == CONSOLE_EXITED) {
 		ring_free(c->ring);

@@ -34,7 +34,7 @@ struct console {
 	Wire__ConsoleInfo *info; /* as last heard; of a dropped one: name, incarnation, tail */
 	bool hosted;
 	bool dropped;
-	bool listed; /* while a link asks what there is */
+	bool listed;               /* while a link asks what there is */
 	unsigned asked;            /* how often its memory was asked for beside that */
 	uint32_t told_incarnation; /* the console daemon has heard that this one is kept; 0: none */
 
@@ -61,7 +61,8 @@ void console_free_all(struct sandbox *s);
 
 bool console_readable(const struct console *c); /* not dropped */
 bool console_running(const struct console *c);
-bool console_needs_file(const struct console *c); /* it has ended, and what its memory holds is not on disk */
+bool console_needs_file(const struct console *c);   /* it has ended, and what its memory holds is not on disk */
+bool console_needs_row(const struct console *c);    /* the ledger does not have it as it is */
 bool console_wants_memory(const struct console *c); /* its console daemon should hand it over, and has not yet */
 bool console_to_be_told(const struct console *c);   /* its console daemon does not know yet that it is kept */
 unsigned console_count_running(const struct sandbox *s);

@@ -27,8 +27,9 @@
 static bool needs_watching(const struct sandbox *s)
 {
 	for (const struct console *c = s->consoles; c; c = c->next)
-		if (!c->dropped && (console_running(c) || console_needs_file(c) || console_to_be_told(c) ||
-		                           (console_wants_memory(c) && c->asked < KEEP_MAX_ASKS)))
+		if (!c->dropped &&
+		        (console_running(c) || console_needs_file(c) || console_needs_row(c) || console_to_be_told(c) ||
+		                (console_wants_memory(c) && c->asked < KEEP_MAX_ASKS)))
 			return true;
 	return false;
 }

@@ -8,7 +8,7 @@
  *            the moment ringsided_open() has returned clients may connect; sandboxes are reattached from inside the
  *            loop.
  * End        ringsided_stop(): no new work is taken, live rings are kept once more, what is in hand is waited for
- *            (STOP_MS at the most). Sandboxes go on.
+ *            (DAEMON_STOP_MS at the most). Sandboxes go on.
  */
 #ifndef SANDBOXES_DAEMON_H
 #define SANDBOXES_DAEMON_H
@@ -48,7 +48,6 @@ struct daemon_options {
 
 struct sandbox;
 struct control;
-struct wait;
 
 struct daemon {
 	uv_loop_t loop;
@@ -62,7 +61,7 @@ struct daemon {
 	struct sandbox *sandboxes, **sandboxes_end; /* those that are not TERMINATED, oldest first */
 	uv_timer_t custody_timer;
 	uv_timer_t stop_timer;
-	uv_signal_t on_term, on_int, on_hup;
+	uv_signal_t on_term, on_int;
 	uint64_t started_at_ms;
 	bool stopping;
 	bool opened; /* the loop is there */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "sandboxes/console.h"
 #include "sandboxes/hosting.h"
 #include "sandboxes/lifecycle.h"
 
@@ -79,9 +80,11 @@ static void on_asked(struct wait *w, enum result code, const char *message)
 	answer_came(g);
 }
 
+/* Also where nobody tries to reach it any more (hosting_retry() gives up in the end): consoles that were last heard of as
+ * RUNNING may have ended since. */
 static bool worth_asking(const struct sandbox *s)
 {
-	return sandbox_usable(s) && (s->hosted || s->link || s->op == OP_CONNECT);
+	return sandbox_usable(s) && (s->hosted || s->link || s->op == OP_CONNECT || console_count_running(s) > 0);
 }
 
 static struct gathering *gathering_new(struct daemon *d, struct sandbox *only)

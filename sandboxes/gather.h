@@ -3,7 +3,7 @@
  *
  * After a restart each sandbox is still being reached; an answer that did not wait would tell of consoles and daemons
  * that are not known yet. One that does not answer within GATHER_MS holds nobody up: it is described as it was last
- * heard of. No console daemon is started for this.
+ * heard of. No console daemon is started for this; one that was given up is tried once more.
  */
 #ifndef SANDBOXES_GATHER_H
 #define SANDBOXES_GATHER_H

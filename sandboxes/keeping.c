@@ -151,7 +151,7 @@ static void note_save(struct console *c, const struct save *s)
 		c->info->head_offset = s->info->head_offset;
 		c->info->tail_offset = s->info->tail_offset;
 	}
-	if (c->info->state == CONSOLE_EXITED && s->filed && s->what == KEEP_FILE)
+	if (console_to_be_told(c))
 		tell_kept(c);
 	if (!c->hosted && !console_needs_file(c))
 		console_close_memory(c);
@@ -271,6 +271,8 @@ void keep_changed(struct sandbox *s)
 	for (struct console *c = s->consoles; c; c = c->next) {
 		if (has_changed(c))
 			keep_console(c, KEEP_FILE);
+		else if (console_needs_row(c) && !c->saving)
+			keep_console(c, KEEP_ROW);
 		else if (console_to_be_told(c))
 			tell_kept(c);
 		else if (console_wants_memory(c) && c->asked++ < KEEP_MAX_ASKS)

@@ -17,7 +17,7 @@ void keep_console(struct console *c, enum keep_what what);
 void keep_when_recorded(struct console *c, struct wait *w);
 #define KEEP_MAX_ASKS 8 /* for memory that a console daemon does not hand over */
 
-/* Saves all live rings that have changed, and ended ones whose save failed; asks for memory that should have come, and
+/* Saves all live rings that have changed, and what a save failed for; asks for memory that should have come, and
  * tells what was kept where that has not been heard. */
 void keep_changed(struct sandbox *s);
 /* Removes the file; the row stays as the memory of where the name goes on, or goes too. */

@@ -78,6 +78,9 @@ static bool close_if_wanted(struct sandbox *s)
 
 struct forget {
 	struct call call;
+	/* What those hear who waited to use it: once it is forgotten, so that whoever then asks for its name finds it free. */
+	enum result refusal;
+	char why[512];
 };
 
 static void forget_done(void *arg)
@@ -90,12 +93,14 @@ static void forget_done(void *arg)
 	s->closing = false;
 	if (f->call.code == RESULT_OK) {
 		sandbox_set_state(s, SANDBOX_TERMINATED, f->call.reason);
-		wait_answer_all(&s->closes, RESULT_OK, NULL);
 		sandbox_del(s);
+		wait_answer_all(&s->uses, f->refusal, f->why);
+		wait_answer_all(&s->closes, RESULT_OK, NULL);
 	} else {
 		/* It is gone, and the ledger could not take that: its name is taken until it can. */
 		sandbox_set_state(s, SANDBOX_FAILED, "released, which could not be written down; remove it again");
 		log_error(sandbox_label(s), NULL, "its end cannot be recorded: %s", f->call.message);
+		wait_answer_all(&s->uses, f->refusal, f->why);
 		wait_answer_all(&s->closes, f->call.code, f->call.message);
 	}
 	sandbox_unref(s);
@@ -103,18 +108,19 @@ static void forget_done(void *arg)
 
 /* It is released: nobody reaches it any more, and what was kept of it goes. On the disk lane, so that no save comes
  * after it. */
-static void forget(struct sandbox *s, const char *reason)
+static void forget_refusing(struct sandbox *s, const char *reason, enum result refusal, const char *message)
 {
+	struct forget f = { .refusal = refusal };
 	char why[REASON_BYTES];
 
 	snprintf(why, sizeof(why), "%s", reason);
+	snprintf(f.why, sizeof(f.why), "%s", message);
 	s->op = OP_CLOSE;
 	s->closing = true;
 	s->released = true;
 	hosting_end(s);
-	wait_answer_all(&s->uses, RESULT_NOT_RUNNING, why);
 	console_free_all(s);
-	struct forget f = { .call = call_of(s) };
+	f.call = call_of(s);
 	snprintf(f.call.reason, sizeof(f.call.reason), "%s", why);
 	int r = lane_add(s->disk, call_forget, forget_done, &f, sizeof(f));
 	if (r == 0)
@@ -122,6 +128,11 @@ static void forget(struct sandbox *s, const char *reason)
 	f.call.code = RESULT_RESOURCE_LIMIT;
 	snprintf(f.call.message, sizeof(f.call.message), "%s", strerror(-r));
 	forget_done(&f);
+}
+
+static void forget(struct sandbox *s, const char *reason)
+{
+	forget_refusing(s, reason, RESULT_NOT_RUNNING, reason);
 }
 
 /* ---- Create ---- */
@@ -166,11 +177,11 @@ static void create_ended(struct sandbox *s, struct create_call *q)
 			wait_answer_all(&s->uses, RESULT_UNAVAILABLE, q->no_connection);
 		return;
 	}
-	wait_answer_all(&s->uses, c->code, c->message);
 	if (c->state == SANDBOX_TERMINATED) {
-		forget(s, c->reason);
+		forget_refusing(s, c->reason, c->code, c->message);
 		return;
 	}
+	wait_answer_all(&s->uses, c->code, c->message);
 	sandbox_set_state(s, SANDBOX_FAILED, c->reason);
 	close_if_wanted(s);
 }

@@ -51,7 +51,6 @@ struct link {
 	bool ready, down;
 	bool freed;
 	char version[VERSION_BYTES];
-	uint8_t instance[LINK_INSTANCE];
 	pid_t peer_pid;
 	bool shares_pids;
 };
@@ -334,8 +333,8 @@ static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 	unpack_init(&memory);
 	Wire__ConsoledReply *m = wire__consoled_reply__unpack(&memory.allocator, f->length, f->payload);
 	if (!m) {
-		fail(l, memory.out_of_memory ? "out of memory for what the console daemon says" :
-		                               "the console daemon sent what is not a message");
+		fail(l, memory.out_of_memory ? "out of memory for what the console daemon says"
+		                             : "the console daemon sent what is not a message");
 		return;
 	}
 	if (m->id != 0)
@@ -386,7 +385,6 @@ static void on_hello(struct link_answer *a, void *ctx)
 		return;
 	}
 	text_escape(l->version, sizeof(l->version), h->version, strlen(h->version));
-	memcpy(l->instance, h->instance.data, LINK_INSTANCE);
 	l->ready = true;
 	l->handler->on_ready(l, l->ctx);
 }
@@ -460,11 +458,6 @@ bool link_is_down(const struct link *l)
 const char *link_version(const struct link *l)
 {
 	return l->version;
-}
-
-const uint8_t *link_instance(const struct link *l)
-{
-	return l->instance;
 }
 
 pid_t link_peer_pid(const struct link *l)

@@ -28,7 +28,7 @@
 #define LINK_QUEUE_BYTES ((size_t)1024 * 1024)
 #define LINK_HELLO_MS    10000
 #define LINK_INSTANCE    16
-#define LINK_INFO_BYTES                                                                               \
+#define LINK_INFO_BYTES \
 	((size_t)16 * 1024) /* of one console's description: a path of 4 KiB, 1 KiB of argv, and room \
 	                     */
 
@@ -68,9 +68,8 @@ bool link_is_down(const struct link *l);
 
 /* After on_ready. */
 const char *link_version(const struct link *l);
-const uint8_t *link_instance(const struct link *l); /* LINK_INSTANCE bytes */
-pid_t link_peer_pid(const struct link *l);          /* as this host sees it; 0: not of this host */
-bool link_shares_pids(const struct link *l);        /* the console daemon is in our pid namespace: its pids are ours */
+pid_t link_peer_pid(const struct link *l);   /* as this host sees it; 0: not of this host */
+bool link_shares_pids(const struct link *l); /* the console daemon is in our pid namespace: its pids are ours */
 
 /* A console's description as a console daemon may give it. */
 bool link_info_valid(const Wire__ConsoleInfo *info);

@@ -100,7 +100,7 @@ __attribute__((format(printf, 3, 4))) static enum status say(
 	va_start(args, fmt);
 	vsnprintf(v->message, sizeof(v->message), fmt, args);
 	va_end(args);
-	v->status = status;
+	v->status = (int)status;
 	return status;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "providers/instance.h"
 #include "sandboxes/console.h"
 #include "sandboxes/custody.h"
 #include "sandboxes/lifecycle.h"
@@ -18,6 +19,7 @@
 struct loading {
 	struct daemon *d;
 	struct sandbox *sandbox; /* whose consoles are read */
+	bool same_boot;          /* its console daemon was of this boot: pids that it told still mean something */
 	int err;
 };
 
@@ -100,6 +102,8 @@ static bool load_console(const struct ledger_console *row, void *ctx)
 		l->err = -ENOMEM;
 		return false;
 	}
+	if (!l->same_boot)
+		info->pid_start_time = 0; /* whoever has the number now is a stranger, never to be looked for */
 	c->dropped = dropped;
 	c->row_incarnation = row->incarnation;
 	c->row_state = row->state;
@@ -132,6 +136,14 @@ static int row_spec(const struct ledger_sandbox *row, struct spec *out)
 	return -ENOMEM;
 }
 
+static bool is_of_this_boot(const char *instance)
+{
+	struct instance i;
+	char boot[INSTANCE_BOOT_BYTES];
+
+	return instance_parse(instance, &i) == 0 && instance_boot_id(boot) == 0 && strcmp(i.boot_id, boot) == 0;
+}
+
 static bool load_sandbox(const struct ledger_sandbox *row, void *ctx)
 {
 	struct loading *l = ctx;
@@ -152,6 +164,7 @@ static bool load_sandbox(const struct ledger_sandbox *row, void *ctx)
 	s->created_at_ms = row->created_at_ms;
 	snprintf(s->reason, sizeof(s->reason), "%s", row->reason);
 	snprintf(s->resource_id, sizeof(s->resource_id), "%s", row->resource_id);
+	l->same_boot = is_of_this_boot(row->instance);
 	int r = ledger_each_console(l->d->env.ledger, s->id, load_console, l);
 	if (l->err == 0)
 		l->err = r;

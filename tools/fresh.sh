@@ -22,6 +22,8 @@ mirror() {
 # ---- Inside the namespaces: $1 is the new root ----
 inside() {
 	local root=$1 d
+	# A root is a mount point, which programs may count on.
+	mount --bind "$root" "$root"
 	mount -t proc proc "$root/proc"
 	mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 	for d in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0; do

@@ -1,18 +1,18 @@
 #!/bin/bash
-# Runs cmocka test programs one after another, each with a time limit and in a process group and a temporary directory of
-# its own, and adds up what they say. A test that began and never ended (a crash, a timeout), a program that failed outside its
-# tests, a skipped test and a process left behind all count as failures.
+# Runs cmocka test programs, each with a time limit and in a process group and a temporary directory of its own, and adds up what
+# they say. A test that began and never ended (a crash, a timeout), a program that failed outside its tests, a skipped test and a
+# process left behind all count as failures.
 #
 # Usage: tools/run-tests.sh LABEL PROGRAM…     LABEL follows each program's name; may be empty
 #   TEST_SECONDS   time limit of one program (300)
+#   TEST_JOBS      how many run at once (one a processor)
 #   TALLY          file to which one line "PASSED FAILED" is added (none: the sum is printed)
-# Output: one line a program, the whole output of those that failed. Status 1 when anything failed.
+# Output: one line a program, when it has ended, and the whole output of those that failed. Status 1 when anything failed.
 set -u
 label=$1
 shift
 limit=${TEST_SECONDS:-300}
-passed=0
-failed=0
+jobs=${TEST_JOBS:-$(nproc)}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/ringside-tests.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
@@ -28,11 +28,12 @@ left_behind() {
 	done
 }
 
+# Runs $2 in the folder $1: leaves its report in report and "PASSED FAILED" in tally.
 run_one() {
-	local program=$1 name log dir status begun ok bad skipped reason seconds pid
+	local mine=$1 program=$2 name log dir status begun ok bad skipped reason seconds pid
 	name=${program##*/tests/}
-	log=$scratch/log
-	dir=$scratch/home
+	log=$mine/log
+	dir=$mine/home
 	mkdir -p "$dir"
 	seconds=$SECONDS
 	{ TMPDIR=$dir timeout --kill-after=10 "$limit" "$program" >"$log" 2>&1 </dev/null; } 2>/dev/null
@@ -61,25 +62,49 @@ run_one() {
 		kill -9 "$pid" 2>/dev/null
 		reason="${reason:+$reason, }left process $pid behind"
 	done
-	rm -rf "$dir"
 
 	[ -z "$reason" ] || [ "$bad" -gt 0 ] || bad=1
-	passed=$((passed + ok))
-	failed=$((failed + bad))
+	echo "$ok $bad" >"$mine/tally"
 	if [ "$bad" = 0 ]; then
-		echo "ok    $name$label: $ok tests, $seconds s"
-	else
+		echo "ok    $name$label: $ok tests, $seconds s" >"$mine/report"
+		return
+	fi
+	{
 		echo "FAIL  $name$label: $bad of $begun failed${reason:+ ($reason)}, $seconds s"
 		# Each promise that was not kept: what began and is not said to be fine.
 		grep -aoE '\[ RUN      \] .*|\[       OK \]' "$log" |
 			awk '/OK \]/ { last = ""; next } { if (last) print last; last = "FAIL      " $4 } END { if (last) print last }'
 		sed 's/^/    | /' "$log"
-	fi
+	} >"$mine/report"
 }
 
+# Reports come whole and in the order of the ends; folders go at once, since tests may leave much.
+report_ended() {
+	local mine
+	for mine in "$scratch"/*/; do
+		[ -e "$mine/ended" ] || continue
+		cat "$mine/report"
+		cat "$mine/tally" >>"$scratch/tally"
+		rm -rf "$mine"
+	done
+}
+
+number=0
 for program in "$@"; do
-	run_one "$program"
+	while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
+		wait -n
+		report_ended
+	done
+	number=$((number + 1))
+	mine=$scratch/$number
+	mkdir "$mine"
+	{ run_one "$mine" "$program"; : >"$mine/ended"; } &
 done
+wait
+report_ended
+
+touch "$scratch/tally"
+read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$scratch/tally")
 if [ -n "${TALLY:-}" ]; then
 	echo "$passed $failed" >>"$TALLY"
 else

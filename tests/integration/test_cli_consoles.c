@@ -49,6 +49,20 @@ static void a_running_name_is_found_again_and_nothing_is_spawned(void **state)
 	assert_string_equal(json_text(second, "argv.0"), "sleep");
 }
 
+static void another_program_for_a_running_name_is_told_what_runs(void **state)
+{
+	struct home *h = *state;
+
+	step_create(h, "box");
+	step_start(h, "box/dev", "--observe", "0", "--", "sleep", "1000", NULL);
+	struct ran *r = ran_ok(ringside(h, "start", "box/dev", "--", "sleep", "2000", NULL));
+	assert_non_null(strstr(r->out, "(reattached)"));
+	assert_non_null(strstr(r->err, "sleep 1000"));
+	/* The same one, or none, is what was asked for. */
+	assert_int_equal(ran_ok(ringside(h, "start", "box/dev", "--", "sleep", "1000", NULL))->err_len, 0);
+	assert_int_equal(ran_ok(ringside(h, "start", "box/dev", NULL))->err_len, 0);
+}
+
 static void a_program_that_fails_at_once_comes_back_with_its_exit_and_words(void **state)
 {
 	struct home *h = *state;
@@ -69,12 +83,12 @@ static void a_failed_exec_has_a_code_for_each_cause(void **state)
 	step_create(h, "box");
 	write_file(home_path(h, "plain"), "text\n", 5);
 	const struct {
-		const char *code, *cwd, *program;
+		const char *code, *cwd, *program, *said;
 	} cases[] = {
-		{ "not_found", "/", "no-such-program-anywhere" },
-		{ "not_found", "/", "/no/such/program" },
-		{ "bad_cwd", "/no/such/folder", "true" },
-		{ "not_executable", "/", home_path(h, "plain") },
+		{ "not_found", "/", "no-such-program-anywhere", "no such program in its PATH" },
+		{ "not_found", "/", "/no/such/program", "No such file" },
+		{ "bad_cwd", "/no/such/folder", "true", "cannot enter /no/such/folder" },
+		{ "not_executable", "/", home_path(h, "plain"), "cannot start" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *console = home_format(h, "box/c%zu", i);
@@ -84,7 +98,7 @@ static void a_failed_exec_has_a_code_for_each_cause(void **state)
 			fail_msg("%s: a failed exec is no success", cases[i].code);
 		json_t *j = ran_json(h, r);
 		assert_string_equal(json_text(j, "failure.code"), cases[i].code);
-		assert_true(strlen(json_text(j, "failure.message")) > 0);
+		assert_non_null(strstr(json_text(j, "failure.message"), cases[i].said));
 		assert_string_equal(json_text(j, "state"), "EXITED");
 	}
 }
@@ -340,6 +354,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HOME_TEST(start_tells_about_the_console),
 		HOME_TEST(a_running_name_is_found_again_and_nothing_is_spawned),
+		HOME_TEST(another_program_for_a_running_name_is_told_what_runs),
 		HOME_TEST(a_program_that_fails_at_once_comes_back_with_its_exit_and_words),
 		HOME_TEST(a_failed_exec_has_a_code_for_each_cause),
 		HOME_TEST(the_ninth_console_is_refused_helpfully),

@@ -196,6 +196,20 @@ static void many_execs_at_once_each_get_their_own(void **state)
 	}
 }
 
+/* Both daemons raise theirs, for many descriptors of their own. */
+static void programs_may_have_as_many_files_as_who_started_the_daemon(void **state)
+{
+	struct home *h = *state;
+	const char *const up[] = { "sh", "-c", home_format(h, "ulimit -Sn 509; exec '%s/ringside' up", h->bin), NULL };
+
+	ran_ok(run_program(h, up, NULL, 0, DEADLINE_MS));
+	step_create(h, "box");
+	assert_string_equal(ran_ok(ringside(h, "exec", "box", "--", "sh", "-c", "ulimit -Sn", NULL))->out, "509\n");
+	ran_ok(ringside(h, "start", "box/dev", "--observe", "0", "--", "sh", "-c", "ulimit -Sn", NULL));
+	assert_string_equal(
+	        ran_ok(ringside(h, "read", "box/dev", "--until-exit", "--wait", "60s", NULL))->out, "509\r\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +226,7 @@ int main(void)
 		HOME_TEST(exec_answers_when_something_left_behind_holds_its_streams),
 		HOME_TEST(an_exec_dies_with_its_caller_and_all_it_started),
 		HOME_TEST(many_execs_at_once_each_get_their_own),
+		HOME_TEST(programs_may_have_as_many_files_as_who_started_the_daemon),
 	};
 	return HOME_MAIN("cli_exec", tests);
 }

@@ -334,6 +334,17 @@ static void bytes_of_every_value_go_in_and_come_out(void **state)
 	assert_memory_equal(r->out, all, 256);
 }
 
+static void an_input_that_cannot_be_read_is_not_taken_for_its_end(void **state)
+{
+	struct home *h = *state;
+	const char *const argv[] = { "sh", "-c", home_format(h, "exec '%s/ringside' write box/dev </", h->bin), NULL };
+
+	step_create(h, "box");
+	ran_ok(ringside(h, "start", "box/dev", "--observe", "0", "--", "cat", NULL));
+	struct ran *r = ran_status(run_program(h, argv, NULL, 0, DEADLINE_MS), 1);
+	assert_true(contains(r->err, r->err_len, "cannot read standard input: Is a directory"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +364,7 @@ int main(void)
 		HOME_TEST(two_writers_do_not_mix_their_bytes),
 		HOME_TEST(a_write_to_an_ended_console_is_refused),
 		HOME_TEST(bytes_of_every_value_go_in_and_come_out),
+		HOME_TEST(an_input_that_cannot_be_read_is_not_taken_for_its_end),
 	};
 	return HOME_MAIN("cli_read_write", tests);
 }

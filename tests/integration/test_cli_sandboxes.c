@@ -221,6 +221,9 @@ static void bad_usage_is_status_2_and_one_line(void **state)
 		{ "read", "box/dev", "--from", "-1" },
 		{ "resize", "box/dev", "--cols", "80" },
 		{ "signal", "box/dev", "NOPE" },
+		{ "read", "box/dev", "--max", "0" },
+		{ "create", "box" },
+		{ "help", "no-such-command" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -236,6 +239,57 @@ static void bad_usage_is_status_2_and_one_line(void **state)
 	ran_status(ringside(h, "create", "--name", name, NULL), 2);
 	name[64] = '\0';
 	ran_ok(ringside(h, "create", "--name", name, NULL));
+}
+
+static void bad_usage_says_what_was_wrong_and_where_to_look(void **state)
+{
+	struct home *h = *state;
+	static const struct {
+		const char *argv[4], *said;
+	} cases[] = {
+		{ { "atach" }, "no such command: atach; ringside help lists them" },
+		{ { "help", "atach" }, "no such command: atach; ringside help lists them" },
+		{ { "--bogus", "ls" }, "no such option before the command: --bogus" },
+		{ { "ls", "--bogus" }, "--bogus; try ringside help ls" },
+		{ { "signal", "box/dev", "NOPE" }, "not NOPE" },
+		{ { "create", "box" }, "ringside create --name box" },
+		{ { "rm", "box/dev" }, "a sandbox is wanted here" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const *a = cases[i].argv;
+		struct ran *r = ran_status(ringside(h, a[0], a[1], a[2], NULL), 2);
+		assert_non_null(strstr(r->err, cases[i].said));
+	}
+	struct ran *r = ran_status(ringside(h, "status", NULL), 1);
+	assert_non_null(strstr(r->err, "`ringside up` starts it"));
+	r = ran_status(ringside(h, "create", "--dir", "/no/such/folder", NULL), 1);
+	assert_non_null(strstr(r->err, "/no/such/folder"));
+	static const char *const relative[] = { "env", "RINGSIDE_HOME=here", "ringside", "ls", NULL };
+	r = ran_status(run_program(h, relative, NULL, 0, DEADLINE_MS), 2);
+	assert_non_null(strstr(r->err, "has to be an absolute path"));
+}
+
+/* Whoever parses errors cannot know beforehand which of its words is the wrong one. */
+static void bad_usage_is_an_object_wherever_json_stands(void **state)
+{
+	struct home *h = *state;
+	static const char *const bad[][4] = {
+		{ "no-such-command", "--json" },
+		{ "--json", "no-such-command" },
+		{ "--bogus", "ls", "--json" },
+		{ "ls", "--bogus", "--json" },
+		{ "ls", "--json", "--bogus" },
+		{ "help", "no-such-command", "--json" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ran *r = ran_status(ringside(h, bad[i][0], bad[i][1], bad[i][2], NULL), 2);
+		assert_string_equal(json_text(ran_error(h, r), "code"), "invalid_argument");
+	}
+	/* After -- it is a program's. */
+	struct ran *r = ran_status(ringside(h, "exec", "--bogus", "--", "--json", NULL), 2);
+	assert_int_equal(r->err[0], 'r');
 }
 
 static void what_is_not_there_is_status_3(void **state)
@@ -295,6 +349,8 @@ int main(void)
 		HOME_TEST(down_without_a_daemon_is_done),
 		HOME_TEST(doctor_tells_the_limits_of_this_machine),
 		HOME_TEST(bad_usage_is_status_2_and_one_line),
+		HOME_TEST(bad_usage_says_what_was_wrong_and_where_to_look),
+		HOME_TEST(bad_usage_is_an_object_wherever_json_stands),
 		HOME_TEST(what_is_not_there_is_status_3),
 		HOME_TEST(what_comes_from_a_sandbox_is_printed_escaped),
 	};

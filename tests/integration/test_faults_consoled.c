@@ -1191,6 +1191,65 @@ static void without_processes_starts_are_refused_and_nothing_is_lost(void **stat
 	assert_true(refused > 0);
 }
 
+/* ---- What libuv would end the daemon for ---- */
+
+/* Its array of watchers has to grow several times over for so many. */
+static void descriptors_beyond_what_the_loop_has_room_for_are_served_without_more_memory(void **state)
+{
+	enum { STREAMS = 300 };
+	static const struct fault_class growth = { "growth", FAULT_GROWTH, FAULT_SELF };
+	struct consoled *d = *state;
+	struct conn *streams[STREAMS];
+
+	prepare_lines(d);
+	fault_arm(d->control, &growth, d->pid, 1, FAULT_ALWAYS);
+	for (unsigned i = 0; i < STREAMS; i++)
+		assert_int_equal(open_stream(d, "job", &streams[i]), RESULT_OK);
+	assert_true(fault_disarm(d->control) > 0);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		assert_int_equal(write_text(streams[i], 1, "x\n"), RESULT_OK);
+		conn_free(streams[i]);
+	}
+	check_echo(&d->echo);
+	clean_up(d);
+	check_ticker(&d->ticker);
+	check_settled(d);
+}
+
+/* The daemon's user has used up its watches for a while: who waits for the daemon waits that long, and no longer. */
+static void what_cannot_be_watched_now_is_served_when_it_can(void **state)
+{
+	static const struct fault_class watches = { "watches", FAULT_WATCH, FAULT_SELF };
+	struct consoled *d = *state;
+	struct frame f;
+	Wire__ConsoleList body = WIRE__CONSOLE_LIST__INIT;
+	Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;
+
+	prepare_stream(d);
+	fault_arm(d->control, &watches, d->pid, 1, FAULT_ALWAYS);
+	/* The owner's connection is watched for something else once it has been answered more than its socket takes. */
+	q.body_case = WIRE__CONSOLED_REQUEST__BODY_LIST;
+	q.list = &body;
+	for (unsigned i = 0; i < 2000 && atomic_load(&d->control->hits) == 0; i++) {
+		q.id = ++d->last_id;
+		assert_int_equal(conn_send_message(d->owner, &q.base, NULL, 0), 0);
+		assert_int_equal(conn_wait_flushed(d->owner, clock_mono_ms() + ANSWER_MS), 0);
+	}
+	assert_true(atomic_load(&d->control->hits) > 0);
+	check_echo(&d->echo); /* what is watched already goes on */
+	assert_true(is_alive(d));
+	fault_disarm(d->control);
+	for (uint64_t id = 0; id < d->last_id;) {
+		assert_int_equal(conn_wait_frame(d->owner, clock_mono_ms() + ANSWER_MS, &f), 1);
+		Wire__ConsoledReply *r = wire__consoled_reply__unpack(NULL, f.length, f.payload);
+		assert_non_null(r);
+		id = r->id > id ? r->id : id;
+		wire__consoled_reply__free_unpacked(r, NULL);
+	}
+	clean_up(d);
+	check_settled(d);
+}
+
 /* ---- Keepers ---- */
 
 /* A keeper shares the daemon's memory as it was at the fork, its allocator's locks included. */
@@ -1329,6 +1388,8 @@ int main(void)
 		TEST(an_owner_without_a_descriptor_is_served_when_there_is_one),
 		cmocka_unit_test_setup_teardown(
 		        without_processes_starts_are_refused_and_nothing_is_lost, setup_other_user, teardown),
+		TEST(descriptors_beyond_what_the_loop_has_room_for_are_served_without_more_memory),
+		TEST(what_cannot_be_watched_now_is_served_when_it_can),
 		TEST(a_keeper_allocates_nothing),
 	};
 

@@ -178,6 +178,7 @@ static void child_main(struct home *h, const char *path, const char *const *argv
 		if (dup2(fds[i], i) < 0)
 			_exit(125);
 	setenv("RINGSIDE_HOME", h->dir, 1);
+	setenv("PATH", h->search, 1);
 	execvp(path, (char *const *)(uintptr_t)argv);
 	dprintf(2, "cannot run %s: %s\n", path, strerror(errno));
 	_exit(127);
@@ -206,6 +207,8 @@ struct running *program_begin(struct home *h, const char *const *argv, const voi
 	}
 	assert_int_equal(pipe2(o, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(e, O_CLOEXEC), 0);
+	/* Scripts find the programs under test by their names, too. */
+	snprintf(h->search, sizeof(h->search), "%s:%s", h->bin, getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
 	fflush(NULL);
 	r->began = now_ms();
 	r->pid = fork();

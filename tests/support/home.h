@@ -32,10 +32,11 @@
 #define DEADLINE_MS 60000
 
 struct home {
-	char dir[256];    /* RINGSIDE_HOME */
-	char bin[4096];   /* of the programs under test */
-	bool keep_daemon; /* teardown does not call `down --all`: the test has ended everything by other means */
-	uint64_t gone_ms; /* from the test's end to no process at all */
+	char dir[256];     /* RINGSIDE_HOME */
+	char bin[4096];    /* of the programs under test */
+	char search[8192]; /* PATH of what is run */
+	bool keep_daemon;  /* teardown does not call `down --all`: the test has ended everything by other means */
+	uint64_t gone_ms;  /* from the test's end to no process at all */
 	struct deferred *deferred;
 	struct running *running;
 };

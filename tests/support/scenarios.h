@@ -28,6 +28,7 @@
 #define BOMB_RUNNERS 48
 #define BOMB_TREE    200
 #define CHAIN_DEPTH  60
+#define BROOD        30
 
 static void scenario_ready(void)
 {
@@ -121,6 +122,30 @@ static void stop_children(void)
 	}
 	scenario_ready();
 	raise(SIGSTOP);
+	pause_forever();
+}
+
+/* Children that hear, in sessions of their own: nothing but a signal to each ends them. */
+static void raise_a_brood(void)
+{
+	int born[2];
+	char byte;
+
+	if (pipe(born) < 0)
+		_exit(3);
+	for (int i = 0; i < BROOD; i++) {
+		if (fork() == 0) {
+			setsid();
+			if (write(born[1], "b", 1) != 1)
+				_exit(3);
+			pause_forever();
+		}
+	}
+	for (int i = 0; i < BROOD; i++) {
+		if (read(born[0], &byte, 1) != 1)
+			_exit(3);
+	}
+	scenario_ready();
 	pause_forever();
 }
 
@@ -292,6 +317,7 @@ static const struct scenario scenarios[] = {
 	{ "escape-and-leave", escape_and_leave, .leaves = true, .deaf = true },
 	{ "vfork", stand_in_vfork, .deaf = true },
 	{ "stopped", .run = stop_children },
+	{ "brood", .run = raise_a_brood },
 	{ "deep", fork_deeply, .deaf = true },
 	{ "siblings", clone_siblings, .deaf = true },
 	{ "first-thread", leave_the_first_thread, .deaf = true },

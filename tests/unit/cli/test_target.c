@@ -55,6 +55,18 @@ static void what_is_no_name_is_refused_and_shown_escaped(void **state)
 	assert_string_equal(t.console, "untouched");
 }
 
+static void a_console_where_a_sandbox_is_wanted_is_told_apart_from_no_name(void **state)
+{
+	(void)state;
+	struct target t;
+	char why[TARGET_WHY_BYTES];
+	assert_false(target_sandbox("box/dev", &t, why));
+	assert_string_equal(why, "box/dev is a console, and a sandbox is wanted here");
+	/* What is neither is no name, as ever. */
+	assert_false(target_sandbox("a/b/c", &t, why));
+	assert_non_null(strstr(why, "not a sandbox's name or id"));
+}
+
 static void the_longest_name_fits(void **state)
 {
 	(void)state;
@@ -74,6 +86,7 @@ int main(void)
 		cmocka_unit_test(a_console_is_named_with_its_sandbox_or_in_the_default_one),
 		cmocka_unit_test(a_sandbox_is_the_default_one_when_none_is_named),
 		cmocka_unit_test(what_is_no_name_is_refused_and_shown_escaped),
+		cmocka_unit_test(a_console_where_a_sandbox_is_wanted_is_told_apart_from_no_name),
 		cmocka_unit_test(the_longest_name_fits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

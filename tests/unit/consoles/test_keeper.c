@@ -497,6 +497,23 @@ static void a_stopped_program_gets_its_hangup(void **state)
 	assert_right(reap(k));
 }
 
+static void a_hangup_reaches_all_though_their_parent_dies_of_it_first(void **state)
+{
+	struct kept *k;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		k = start("brood", false);
+		assert_true(kept_is_ready(k));
+		kept_signal(k, SIGHUP, 1);
+		assert_right(kept_wait(k, REPORT_SIGNALLED));
+		assert_int_equal(k->last.left, 1 + BROOD);
+		if (!k->empty)
+			assert_right(kept_wait(k, REPORT_EMPTY));
+		assert_right(reap(k));
+	}
+}
+
 /* ---- Left alone ---- */
 
 static void left_alone_it_hangs_up_and_leaves(void **state)
@@ -576,6 +593,7 @@ int main(int argc, char **argv)
 		TEST(a_group_signal_reaches_that_group_alone),
 		TEST(a_keepers_signals_reach_nobody_elses_processes),
 		TEST(a_stopped_program_gets_its_hangup),
+		TEST(a_hangup_reaches_all_though_their_parent_dies_of_it_first),
 		TEST(left_alone_it_hangs_up_and_leaves),
 		TEST(left_alone_it_gives_three_seconds_and_then_kills),
 		TEST(whatever_runs_is_ended_and_proven_gone),

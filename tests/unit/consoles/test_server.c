@@ -377,6 +377,56 @@ static void out_of_descriptors_one_start_is_refused_and_the_rest_goes_on(void **
 	harness_shutdown(h);
 }
 
+/* An exec of a shell command. The client's end of its stream. */
+static int exec(struct harness *h, const char *command)
+{
+	Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;
+	Wire__ExecStart e = WIRE__EXEC_START__INIT;
+	Wire__ExecSpec spec = WIRE__EXEC_SPEC__INIT;
+	const char *const words[] = { "/bin/sh", "-c", command };
+	ProtobufCBinaryData argv[3];
+	Wire__ConsoledReply *r;
+	int pair[2];
+
+	for (size_t i = 0; i < 3; i++)
+		argv[i] = (ProtobufCBinaryData){ .len = strlen(words[i]), .data = (uint8_t *)(uintptr_t)words[i] };
+	spec.argv = argv;
+	spec.n_argv = 3;
+	e.spec = &spec;
+	q.body_case = WIRE__CONSOLED_REQUEST__BODY_EXEC;
+	q.exec = &e;
+	assert_int_equal(sock_pair(pair), 0);
+	r = harness_answer(h, harness_send(h, &q, &pair[1], 1));
+	fd_close(&pair[1]);
+	assert_int_equal(r->body_case, WIRE__CONSOLED_REPLY__BODY_EXEC);
+	harness_done(r);
+	return pair[0];
+}
+
+static uint64_t ask_to_shut_down(struct harness *h)
+{
+	Wire__ConsoledRequest q = WIRE__CONSOLED_REQUEST__INIT;
+	Wire__Shutdown m = WIRE__SHUTDOWN__INIT;
+
+	m.grace_ms = 500;
+	q.body_case = WIRE__CONSOLED_REQUEST__BODY_SHUTDOWN;
+	q.shutdown = &m;
+	return harness_send(h, &q, NULL, 0);
+}
+
+static void a_shutdown_that_is_asked_for_twice_ends_all_the_same(void **state)
+{
+	struct harness *h = *state;
+	int stream = exec(h, "trap '' HUP TERM; sleep 600 & wait; wait");
+	struct ring *ring = harness_run(h, "dev", "trap '' HUP TERM; sleep 600 & wait; wait");
+
+	ask_to_shut_down(h);
+	harness_done(harness_answer(h, ask_to_shut_down(h)));
+	assert_int_equal(harness_wait(h), 0);
+	fd_close(&stream);
+	ring_free(ring);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -395,6 +445,7 @@ int main(void)
 		TEST(a_long_list_comes_in_several_answers),
 		TEST(what_is_kept_elsewhere_is_not_given_out_again_and_still_carries_on),
 		TEST(a_shutdown_ends_everything_and_leaves_with_status_0),
+		TEST(a_shutdown_that_is_asked_for_twice_ends_all_the_same),
 		TEST(signals_do_nothing_to_the_daemon),
 		TEST(out_of_descriptors_one_start_is_refused_and_the_rest_goes_on),
 	};

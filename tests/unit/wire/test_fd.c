@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -184,6 +185,32 @@ static void write_all_tells_a_full_disk(void **state)
 	fd_close(&fd);
 }
 
+static rlim_t files_allowed(void)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit.rlim_cur;
+}
+
+static void a_raised_limit_of_files_is_given_back_as_it_was_before_the_first_time(void **state)
+{
+	struct rlimit limit;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = 200;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fd_restore_limit(); /* nothing was raised */
+	assert_int_equal(files_allowed(), 200);
+	assert_int_equal(fd_raise_limit(300), 0);
+	assert_int_equal(files_allowed(), 300);
+	assert_int_equal(fd_raise_limit(SIZE_MAX), 0);
+	assert_int_equal(files_allowed(), limit.rlim_max);
+	fd_restore_limit();
+	assert_int_equal(files_allowed(), 200);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +223,7 @@ int main(void)
 		cmocka_unit_test(close_from_does_without_close_range),
 		cmocka_unit_test(write_all_writes_all_of_it_in_many_pieces),
 		cmocka_unit_test(write_all_tells_a_full_disk),
+		cmocka_unit_test(a_raised_limit_of_files_is_given_back_as_it_was_before_the_first_time),
 	};
 	alarm(60);
 	return cmocka_run_group_tests_name("wire/fd", tests, NULL, NULL);
