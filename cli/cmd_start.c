@@ -85,7 +85,8 @@ static int start_lines(const struct ringside_started *s)
 		printf(" pid %u%s", c->pid, s->reattached ? " (reattached)" : "");
 	else if (c->exit.known)
 		printf(" %s", show_exit(exit_text, &c->exit));
-	printf(" tail_offset=%llu\n", (unsigned long long)c->tail_offset);
+	printf(" start_offset=%llu tail_offset=%llu\n", (unsigned long long)c->start_offset,
+	        (unsigned long long)c->tail_offset);
 	int status = finish_output();
 	if (s->startup_size == 0)
 		return status;

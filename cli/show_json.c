@@ -122,6 +122,7 @@ json_t *json_console(const struct ringside_console_info *c)
 	json_object_set_new(j, "argv", argv);
 	json_object_set_new(j, "cols", json_u64(c->cols));
 	json_object_set_new(j, "rows", json_u64(c->rows));
+	json_object_set_new(j, "start_offset", json_u64(c->start_offset));
 	json_object_set_new(j, "head_offset", json_u64(c->head_offset));
 	json_object_set_new(j, "tail_offset", json_u64(c->tail_offset));
 	json_object_set_new(j, "started_at", json_time(c->started_at_ms));

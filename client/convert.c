@@ -69,6 +69,7 @@ bool convert_console(struct memory *m, const Wire__ConsoleInfo *w, const char *s
 		.rows = w->rows,
 		.head_offset = w->head_offset,
 		.tail_offset = w->tail_offset,
+		.start_offset = w->start_offset,
 		.ring_bytes = w->ring_bytes,
 		.started_at_ms = w->started_at_ms,
 		.ended_at_ms = w->ended_at_ms,

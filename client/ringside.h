@@ -292,6 +292,7 @@ struct ringside_console_info {
 	const char *const *argv; /* NULL-terminated; cut after 1 KiB with a last "…" */
 	const char *cwd;
 	uint32_t cols, rows;
+	uint64_t start_offset;             /* where this incarnation's output begins */
 	uint64_t head_offset, tail_offset; /* of an ended one: the final offset */
 	uint64_t ring_bytes;
 	uint64_t started_at_ms, ended_at_ms;

@@ -18,7 +18,7 @@
 
 #define COLS_DEFAULT 80
 #define ROWS_DEFAULT 24
-#define ENDERS_MAX   64 /* who wait for one console's end */
+#define ENDERS_MAX   64   /* who wait for one console's end */
 #define END_RETRY_MS 1000 /* where there was no memory to end an idle one */
 
 struct console {
@@ -369,6 +369,7 @@ uint64_t console_tail(const struct console *c)
 
 const struct console_facts *console_facts(struct console *c)
 {
+	c->facts.start_offset = c->scrollback.start;
 	c->facts.head_offset = ring_head(c->scrollback.ring);
 	c->facts.tail_offset = ring_tail(c->scrollback.ring);
 	c->facts.idle_ms = idle_ms(&c->idle);

@@ -70,6 +70,7 @@ void info_fill(struct info_message *m, const struct console_facts *facts)
 	info->cwd = text(facts->cwd ? facts->cwd : "");
 	info->cols = facts->cols;
 	info->rows = facts->rows;
+	info->start_offset = facts->start_offset;
 	info->head_offset = facts->head_offset;
 	info->tail_offset = facts->tail_offset;
 	info->ring_bytes = facts->ring_bytes;

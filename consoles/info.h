@@ -31,6 +31,7 @@ struct console_facts {
 	const char *reason;       /* a literal */
 
 	/* Of this moment, filled in when an info is made: */
+	uint64_t start_offset; /* where this incarnation begins */
 	uint64_t head_offset, tail_offset, ring_bytes;
 	uint64_t idle_ms;
 	uint32_t clients;

@@ -517,7 +517,18 @@ static void give_up(struct sandbox *s, const char *why)
 		link_lost(s, why);
 }
 
-static const struct link_handler link_handler = { .on_ready = on_ready, .on_event = on_event, .on_down = on_down };
+static void on_missed(struct link *l, void *ctx)
+{
+	(void)l;
+	hosting_missed(ctx);
+}
+
+static const struct link_handler link_handler = {
+	.on_ready = on_ready,
+	.on_event = on_event,
+	.on_missed = on_missed,
+	.on_down = on_down,
+};
 
 void hosting_begin(struct sandbox *s, int fd)
 {

@@ -320,6 +320,23 @@ static void on_answer(struct link *l, Wire__ConsoledReply *m)
 	free(c);
 }
 
+/* There was no memory to read it. Which part of a list it was is not known, so with one the link starts anew. */
+static void miss(struct link *l, uint64_t id)
+{
+	struct call **at = id != 0 ? find_call(l, id) : NULL;
+
+	if (id == 0 && l->ready && l->handler->on_missed) {
+		l->handler->on_missed(l, l->ctx);
+	} else if (at && (*at)->expected != WIRE__CONSOLED_REPLY__BODY_LIST) {
+		struct call *c = take_call(l, at);
+		arm(l);
+		answer_failed(c, RESULT_RESOURCE_LIMIT, "out of memory for what the console daemon answers");
+		free(c);
+	} else {
+		fail(l, "out of memory for what the console daemon says");
+	}
+}
+
 static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 {
 	struct link *l = ctx;
@@ -332,11 +349,12 @@ static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)
 	struct unpack memory;
 	unpack_init(&memory);
 	Wire__ConsoledReply *m = wire__consoled_reply__unpack(&memory.allocator, f->length, f->payload);
-	if (!m) {
-		fail(l, memory.out_of_memory ? "out of memory for what the console daemon says"
-		                             : "the console daemon sent what is not a message");
+	if (!m && memory.out_of_memory)
+		miss(l, unpack_id(f));
+	else if (!m)
+		fail(l, "the console daemon sent what is not a message");
+	if (!m)
 		return;
-	}
 	if (m->id != 0)
 		on_answer(l, m);
 	else if (m->body_case == WIRE__CONSOLED_REPLY__BODY_EVENT)

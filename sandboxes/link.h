@@ -48,6 +48,8 @@ struct link_handler {
 	/* info is checked, and the link's; the descriptors as in link_answer. */
 	void (*on_event)(
 	        struct link *l, Wire__ConsoleEvent__Kind kind, const Wire__ConsoleInfo *info, int fds[2], void *ctx);
+	/* An event came that there was no memory for. May be NULL: then the link goes down. */
+	void (*on_missed)(struct link *l, void *ctx);
 	/* The connection is of no more use; everything in hand was answered. Once, not after link_free(). */
 	void (*on_down)(struct link *l, const char *why, void *ctx);
 };

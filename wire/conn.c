@@ -32,7 +32,7 @@
 #define IN_GROWTH      8 /* 1 KiB → 8 KiB → 64 KiB: a flood is at full size after two reads */
 #define IN_QUIET       8 /* small reads in a row after which a large buffer goes */
 #define OUT_SMALL      ((size_t)4096)
-#define OUT_MAX_RIDERS 64   /* queued frames with descriptors: those are ours until they are sent */
+#define OUT_MAX_RIDERS 64 /* queued frames with descriptors: those are ours until they are sent */
 
 /* Descriptors that wait to go out with the byte at `pos`. */
 struct rider {

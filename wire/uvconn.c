@@ -64,7 +64,10 @@ static int wanted_events(const struct uvconn *u)
 	if (u->gone || u->failed)
 		return 0;
 	/* A hang-up while it is starved is found by the next attempt to read. */
-	return (u->starved ? 0 : u->paused ? UV_DISCONNECT : UV_READABLE) | (conn_wants_write(u->conn) ? UV_WRITABLE : 0);
+	return (u->starved         ? 0
+	               : u->paused ? UV_DISCONNECT
+	                           : UV_READABLE) |
+	       (conn_wants_write(u->conn) ? UV_WRITABLE : 0);
 }
 
 static void on_idle(uv_idle_t *idle);

@@ -153,6 +153,9 @@ static void a_name_started_again_goes_on_counting(void **state)
 	json_t *second = step_start(h, "box/dev", "--", "echo", "second", NULL);
 	assert_int_equal(json_number(second, "incarnation"), 2);
 	assert_false(json_truth(second, "reattached"));
+	/* It says where its own output begins, however much it printed while it was watched. */
+	assert_int_equal(json_number(first, "start_offset"), 0);
+	assert_int_equal(json_number(second, "start_offset"), tail);
 	/* An old cursor is still good: it gives what came before and what came after. */
 	step_until_exit(h, "box/dev", 0, &data, NULL);
 	assert_string_equal(data, "first\r\nsecond\r\n");

@@ -46,13 +46,13 @@ static void a_program_ends_although_something_behind_it_holds_the_terminal(void 
 
 	step_create(h, "box");
 	uint64_t before = now_ms();
-	step_start(h, "box/dev", "--observe", "0", "--", "sh", "-c", "(trap '' HUP; exec sleep 1003) & echo bye", NULL);
+	step_start(h, "box/dev", "--observe", "0", "--", "sh", "-c", "trap '' HUP; sleep 1003 & echo bye", NULL);
 	json_t *j = step_until_exit(h, "box/dev", 0, &data, NULL);
 	assert_true(now_ms() - before < 30000);
 	assert_string_equal(data, "bye\r\n");
 	assert_string_equal(json_text(j, "state"), "EXITED");
 	/* What it left is still there, and close ends it. */
-	assert_int_equal(step_count(h, "sleep 1003"), 1);
+	wait_until("what it left runs", step_count(h, "sleep 1003") == 1);
 	ran_ok(ringside(h, "close", "box/dev", NULL));
 	assert_int_equal(step_count(h, "sleep 1003"), 0);
 }
@@ -76,8 +76,8 @@ static void a_dead_or_idle_terminal_costs_no_time(void **state)
 
 	step_create(h, "box");
 	/* One that has ended with its slave still held, one whose program has closed its terminal, one that is idle. */
-	step_start(
-	        h, "box/held", "--observe", "0", "--", "sh", "-c", "(trap '' HUP; exec sleep 1004) & echo bye", NULL);
+	step_start(h, "box/held", "--observe", "0", "--", "sh", "-c",
+	        "(trap '' HUP; exec sleep 1004) & until grep -q sleep /proc/$!/cmdline; do :; done; echo bye", NULL);
 	step_start(h, "box/closed", "--observe", "0", "--", "sh", "-c", "exec sleep 1004 <&- >&- 2>&-", NULL);
 	step_start(h, "box/idle", "--observe", "0", "--", "sleep", "1004", NULL);
 	step_until_exit(h, "box/held", 0, NULL, NULL);
@@ -250,7 +250,7 @@ static void close_ends_what_left_its_session_and_its_parent(void **state)
 	step_start(h, "box/dev", "--observe", "0", "--", "bash", "-c",
 	        "setsid sleep 1005 & (setsid sh -c 'sleep 1005 & disown; exec sleep 1005' &) ; (trap '' HUP TERM; exec "
 	        "sleep 1005) & "
-	        "sleep 1005 & until grep -q sleep /proc/$!/cmdline; do :; done; kill -STOP $!; echo ready; wait",
+	        "sleep 1005 & until grep -q ^sleep /proc/$!/cmdline; do :; done; kill -STOP $!; echo ready; wait",
 	        NULL);
 	step_until(h, "box/dev", 0, "ready", NULL);
 	wait_until("all five run", step_count(h, "sleep 1005") == 5);
