@@ -39,6 +39,7 @@ struct console {
 	bool process_gone, unproven;
 
 	struct followers followers;
+	uint64_t told;             /* the tail as of the last output that was heard of */
 	struct follower *sized_by; /* whose size it has; NULL: nobody's who is still here */
 
 	unsigned enders; /* calls of console_end() that wait for their receipt */
@@ -70,7 +71,8 @@ static void on_output(void *ctx)
 	struct console *c = ctx;
 
 	idle_touch(&c->idle);
-	followers_tail(&c->followers, ring_tail(c->scrollback.ring));
+	c->told = ring_tail(c->scrollback.ring);
+	followers_tail(&c->followers, c->told);
 }
 
 static void on_room(void *ctx)
@@ -223,10 +225,14 @@ static int set_facts(struct console *c, const Wire__ConsoleSpec *spec, const str
 static int make_rings(struct console *c, const Wire__ConsoleSpec *spec, const struct console *earlier)
 {
 	size_t capacity = (size_t)(spec->ring_bytes ? spec->ring_bytes : c->daemon->ring_bytes);
+	int err;
 
 	c->facts.ring_bytes = capacity;
-	return scrollback_init(
+	err = scrollback_init(
 	        &c->scrollback, c->facts.name, capacity, spec->start_offset, earlier ? &earlier->scrollback : NULL);
+	if (err == 0)
+		c->told = ring_tail(c->scrollback.ring);
+	return err;
 }
 
 static int make_terminal(struct console *c)
@@ -362,9 +368,9 @@ bool console_is_starting(const struct console *c)
 	return c->starting;
 }
 
-uint64_t console_tail(const struct console *c)
+void console_level(struct console *c, struct follower *f, uint64_t level)
 {
-	return ring_tail(c->scrollback.ring);
+	followers_level(f, level, c->told);
 }
 
 const struct console_facts *console_facts(struct console *c)

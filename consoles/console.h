@@ -57,7 +57,8 @@ const struct console_facts *console_facts(struct console *c);
 /* ---- Following, writing, sizing ---- */
 void console_follow(struct console *c, struct follower *f);
 void console_unfollow(struct console *c, struct follower *f);
-uint64_t console_tail(const struct console *c);
+/* f has everything before `level`, and is told once when there is more: now, or when the terminal tells of it. */
+void console_level(struct console *c, struct follower *f, uint64_t level);
 
 /* NULL once it has EXITED. */
 struct input *console_input(struct console *c);

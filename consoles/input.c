@@ -41,6 +41,9 @@ struct input {
 	bool stuck;     /* the head waits for the terminal: the timer tries too */
 };
 
+/* What a key sends at most; more at once is a paste, and nobody waits for the echo of its every piece. */
+#define KEY_BYTES 32
+
 /* What a request weighs beside its bytes, so that empty ones are bounded too. */
 #define REQUEST_WEIGHT (sizeof(struct request) + sizeof(struct piece))
 
@@ -315,6 +318,8 @@ enum result input_begin(struct input *in, const struct input_request *q, const v
 	/* A key that the terminal takes at once is copied nowhere. */
 	if (q->keys && !in->head) {
 		taken = n > 0 ? terminal_write(in->terminal, bytes, n) : 0;
+		if (taken == (ssize_t)n && n <= KEY_BYTES)
+			terminal_typed(in->terminal);
 		if (taken == (ssize_t)n)
 			return RESULT_OK;
 		if (taken < 0)

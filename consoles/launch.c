@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "wire/fd.h"
@@ -23,10 +24,19 @@ static _Noreturn void fail(int report, enum keeper_step step, int error)
 	_exit(127);
 }
 
+/* As the kernel has it (rt_sigaction(2)), all zero for SIG_DFL: handler, flags, restorer and mask, in whatever order. */
+struct kernel_sigaction {
+	unsigned long words[8];
+};
+
+/* By the kernel's own call: the C library keeps its two signals from sigaction(2), and a posix_spawn() of it somewhere
+ * up our ancestry leaves just those ignored for all descendants. SIGKILL and SIGSTOP refuse; they are right already. */
 void launch_default_signals(void)
 {
+	static const struct kernel_sigaction by_default;
+
 	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL); /* SIGKILL, SIGSTOP and the C library's own refuse; they are right already */
+		syscall(SYS_rt_sigaction, sig, &by_default, NULL, (size_t)_NSIG / 8);
 }
 
 /* Out of the way of 0, 1 and 2, which are about to be something else. */

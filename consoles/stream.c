@@ -354,7 +354,7 @@ static void on_level(struct stream *s, const struct frame *f)
 	if (f->length != sizeof(uint64_t))
 		break_off(s, "a level has 8 bytes");
 	else if (s->console)
-		followers_level(&s->follower, frame_get_u64(f->payload), console_tail(s->console));
+		console_level(s->console, &s->follower, frame_get_u64(f->payload));
 }
 
 static void on_frame(struct uvconn *u, const struct frame *f, void *ctx)

@@ -1,4 +1,9 @@
-/* terminal.c - one pty master in a uv_poll_t, its hang-up, and the reads that fill the ring. */
+/*
+ * terminal.c - one pty master in a uv_poll_t, its hang-up, and the reads that fill the ring.
+ *
+ * In a flood two things are put off, by one timer: the news of output, since each costs two messages and a reader's
+ * turn, and, while a key is on its way through another terminal, the next read.
+ */
 #include "consoles/terminal.h"
 
 #include <errno.h>
@@ -9,24 +14,41 @@
 #include "consoles/pacing.h"
 #include "wire/fd.h"
 
+#define NEWS_MS    5 /* news of a flood is put off for so long, unknown to anybody who looks 60 times a second, */
+#define NEWS_SHARE 4 /* or until a part of the ring of 1/NEWS_SHARE has come: the reader has the rest to keep up */
+#define HOLD_MS    3 /* how long a flood waits for what a program makes of a key */
+
 struct terminal {
 	uv_poll_t poll;
+	uv_timer_t later;
+	unsigned handles; /* not yet closed by libuv */
 	struct dormant dormant;
 	int master;
 	struct ring *ring;
 	struct pacing pacing;
 	const struct terminal_handler *handler;
 	void *ctx;
-	int watched; /* UV_READABLE and UV_WRITABLE as they are asked for */
+	int wanted, watched; /* UV_READABLE and UV_WRITABLE: what is wanted, and what is asked for */
 	bool listening, asleep, closed;
+	size_t untold; /* bytes published since on_output() */
+	bool held;     /* its flood waits for a key */
+	bool turn;     /* it has waited: the next event is its own */
+	struct terminal *next_held;
 };
 
+/* Whose program was given a key and has not answered; NULL: nobody's. */
+static struct terminal *typed;
+static uint64_t typed_at;
+static struct terminal *held;
+
 static void on_event(uv_poll_t *poll, int status, int events);
+static void on_later(uv_timer_t *later);
 
 /* Brings what the loop polls for in line with what is wanted. */
 static void watch(struct terminal *t, int wanted)
 {
-	if (t->closed || t->asleep || !t->listening || t->watched == wanted)
+	t->wanted = wanted;
+	if (t->closed || t->asleep || t->held || !t->listening || t->watched == wanted)
 		return;
 	t->watched = wanted;
 	uv_poll_start(&t->poll, wanted, on_event); /* can fail for a closing handle only */
@@ -67,6 +89,70 @@ static void fall_asleep(struct terminal *t)
 		wake_up(t);
 }
 
+/* ---- Later ---- */
+
+static void tell(struct terminal *t)
+{
+	t->untold = 0;
+	if (!t->held)
+		uv_timer_stop(&t->later);
+	t->handler->on_output(t->ctx);
+}
+
+static void tell_in_time(struct terminal *t)
+{
+	if (t->untold >= ring_capacity(t->ring) / NEWS_SHARE || !pacing_floods(&t->pacing, uv_now(t->poll.loop)))
+		tell(t);
+	else if (!uv_is_active((uv_handle_t *)&t->later))
+		uv_timer_start(&t->later, on_later, NEWS_MS, 0);
+}
+
+static bool key_is_awaited(const struct terminal *t)
+{
+	return typed && typed != t && uv_now(t->poll.loop) - typed_at < HOLD_MS;
+}
+
+static void hold(struct terminal *t)
+{
+	t->held = true;
+	t->next_held = held;
+	held = t;
+	t->watched = 0;
+	uv_poll_stop(&t->poll);
+	uv_timer_start(&t->later, on_later, HOLD_MS, 0);
+}
+
+static void let_go(struct terminal *t)
+{
+	struct terminal **at = &held;
+
+	if (!t->held)
+		return;
+	while (*at != t)
+		at = &(*at)->next_held;
+	*at = t->next_held;
+	t->held = false;
+	t->turn = true;
+	watch(t, t->wanted);
+}
+
+static void on_later(uv_timer_t *later)
+{
+	struct terminal *t = later->data;
+
+	let_go(t);
+	if (t->untold > 0)
+		tell(t);
+}
+
+/* The program has answered; whoever typed has been told. */
+static void key_is_answered(void)
+{
+	typed = NULL;
+	while (held)
+		let_go(held);
+}
+
 /* ---- Reading ---- */
 
 /* One read(2) of at most RING_SLACK bytes, published and told. Bytes; 0: nothing there; -EIO: nobody has the other end
@@ -81,7 +167,11 @@ static ssize_t read_once(struct terminal *t, size_t most)
 		return -EIO;
 	/* Here a scanner of terminal modes will look at the window before it is published. */
 	ring_publish(t->ring, (size_t)n);
-	t->handler->on_output(t->ctx);
+	t->untold += (size_t)n;
+	pacing_account(&t->pacing, (size_t)n, uv_now(t->poll.loop));
+	tell_in_time(t);
+	if (typed == t)
+		key_is_answered();
 	return n;
 }
 
@@ -89,6 +179,11 @@ static void read_event(struct terminal *t)
 {
 	uint64_t now = uv_now(t->poll.loop);
 
+	if (!t->turn && pacing_floods(&t->pacing, now) && key_is_awaited(t)) {
+		hold(t);
+		return;
+	}
+	t->turn = false;
 	for (unsigned i = 1;; i++) {
 		ssize_t n = read_once(t, pacing_size(&t->pacing, RING_SLACK, now));
 
@@ -96,7 +191,7 @@ static void read_event(struct terminal *t)
 			return;
 		if (n < 0)
 			fall_asleep(t);
-		if (n <= 0 || !pacing_again(&t->pacing, t->master, (size_t)n, i, now))
+		if (n <= 0 || !pacing_again(&t->pacing, (size_t)n, i, now))
 			return;
 	}
 }
@@ -143,6 +238,12 @@ ssize_t terminal_write(struct terminal *t, const void *bytes, size_t n)
 	return taken;
 }
 
+void terminal_typed(struct terminal *t)
+{
+	typed = t;
+	typed_at = uv_now(t->poll.loop);
+}
+
 void terminal_want_room(struct terminal *t, bool wanted)
 {
 	watch(t, wanted ? UV_READABLE | UV_WRITABLE : UV_READABLE);
@@ -163,7 +264,9 @@ int terminal_new(uv_loop_t *loop, int master, struct ring *ring, const struct te
 		free(t);
 		return err;
 	}
-	t->poll.data = t;
+	(void)uv_timer_init(loop, &t->later); /* cannot fail */
+	t->poll.data = t->later.data = t;
+	t->handles = 2;
 	t->dormant.wake = on_wake;
 	t->master = master;
 	t->ring = ring;
@@ -186,7 +289,10 @@ int terminal_master(const struct terminal *t)
 
 static void on_closed(uv_handle_t *handle)
 {
-	free(handle->data);
+	struct terminal *t = handle->data;
+
+	if (--t->handles == 0)
+		free(t);
 }
 
 void terminal_close(struct terminal *t)
@@ -196,6 +302,10 @@ void terminal_close(struct terminal *t)
 	if (t->asleep)
 		dormant_del(t->master, &t->dormant);
 	t->closed = true;
+	let_go(t);
+	if (typed == t)
+		key_is_answered();
 	uv_close((uv_handle_t *)&t->poll, on_closed);
+	uv_close((uv_handle_t *)&t->later, on_closed);
 	fd_close(&t->master); /* libuv has let go of it in uv_close() */
 }

@@ -4,9 +4,9 @@
  * libuv calls abort(3) in two places that a shortage reaches, wherever a handle has been started without an error:
  *
  *   - its array of watchers cannot grow (realloc). Here it then moves to a reserve that has room for every descriptor.
- *   - epoll_ctl(EPOLL_CTL_ADD) fails with ENOSPC (fs.epoll.max_user_watches counts all of a user's programs, and so
- * those of a sandbox too) or ENOMEM. Here it is tried again every UVGUARD_AGAIN_MS, and until then the descriptor is
- * silent.
+ *   - epoll_ctl(EPOLL_CTL_ADD) fails with ENOSPC or ENOMEM (fs.epoll.max_user_watches counts all of a user's programs,
+ *     so that one in a sandbox can use it up). Here it is tried again every UVGUARD_AGAIN_MS; until then the descriptor
+ *     is silent.
  *
  * What is asked for with an answer (uv_poll_init(), uv_loop_init()) still fails, and says so. The program's own
  * epoll_ctl() is the one of this file, in a static program as in a dynamic one, since the linker finds it first.

@@ -32,6 +32,7 @@ struct ringsided {
 	struct fault_control *control;
 	struct running *program;
 	struct ringside *rs;
+	bool small_disk; /* its state is on a file system of its own, which only it and what it starts see */
 	pid_t pid, consoled;
 	struct witness echo, ticker;
 	int came_of_it; /* of what the scenario did: enum ringside_code */
@@ -45,6 +46,8 @@ static const char *outcome_name(int code)
 
 /* ---- The daemon ---- */
 
+#define MOUNT_SMALL "cd '%s' && mkdir -p state && mount -t tmpfs -o size=2m,mode=700 tmpfs state && cd / &&"
+
 /* In the foreground, so that it is this one; its words go to a file. */
 static void begin_daemon(struct ringsided *d)
 {
@@ -53,12 +56,12 @@ static void begin_daemon(struct ringsided *d)
 	if (!fault_path(lib, "lib/faultlib.so"))
 		fail_msg("no debug variant: make VARIANT=debug all preloads");
 	const char *script = home_format(d->h,
-	        "exec env LD_PRELOAD='%s' FAULT_CONTROL='%s/control' FAULT_PROGRAM=ringsided '%s/ringsided' "
-	        "--foreground "
-	        "--custody-interval 500ms 2>>'%s/ringsided.err'",
-	        lib, d->h->dir, d->h->bin, d->h->dir);
+	        "%s exec env LD_PRELOAD='%s' FAULT_CONTROL='%s/control' FAULT_PROGRAM=ringsided '%s/ringsided' "
+	        "--foreground --custody-interval 500ms 2>>'%s/ringsided.err'",
+	        d->small_disk ? home_format(d->h, MOUNT_SMALL, d->h->dir) : "", lib, d->h->dir, d->h->bin, d->h->dir);
 	atomic_store(&d->control->ready, 0);
-	d->program = program_begin(d->h, (const char *const[]){ "sh", "-c", script, NULL }, NULL, 0);
+	const char *const argv[] = { "unshare", "-m", "sh", "-c", script, NULL };
+	d->program = program_begin(d->h, d->small_disk ? argv : argv + 2, NULL, 0);
 	d->pid = running_pid(d->program);
 }
 
@@ -362,7 +365,7 @@ static bool round_of(
 /* Each of the first calls, then ever fewer of the hundreds that the ledger makes. */
 static int64_t next_of(int64_t n)
 {
-	return n + 1 + (n > 25 ? n / 4 : 0);
+	return n + 1 + (n > 20 ? n / 3 : 0);
 }
 
 static void run(struct ringsided *d, const struct scenario *s)
@@ -714,6 +717,12 @@ static int act_exit(struct ringsided *d)
 	return 0;
 }
 
+/* A file of the daemon's state, as it is for the daemon. */
+static const char *state_path(struct ringsided *d, const char *name)
+{
+	return home_format(d->h, "/proc/%d/root%s/state/%s", d->pid, d->h->dir, name);
+}
+
 /* What a next daemon would find in the ledger; 0: no such console. */
 static int recorded_state_of(struct ringsided *d, const char *name)
 {
@@ -721,8 +730,7 @@ static int recorded_state_of(struct ringsided *d, const char *name)
 	sqlite3_stmt *q;
 	int state = 0;
 
-	assert_int_equal(
-	        sqlite3_open_v2(home_path(d->h, "state/ledger.db"), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_open_v2(state_path(d, "ledger.db"), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	sqlite3_busy_timeout(db, DEADLINE_MS);
 	assert_int_equal(sqlite3_prepare_v2(db, "SELECT state FROM consoles WHERE name = ?", -1, &q, NULL), SQLITE_OK);
 	sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
@@ -806,6 +814,73 @@ static int act_open_ended(struct ringsided *d)
 static void what_was_kept_is_read_or_refused(void **state)
 {
 	run(*state, &(struct scenario){ .name = "open kept", .prepare = prepare_ended, .act = act_open_ended });
+}
+
+/* ---- A full disk ---- */
+
+/* Fills the daemon's file system to the last byte, or makes room again. */
+static void fill_disk(struct ringsided *d, bool full)
+{
+	static const char zeros[4096];
+	const char *path = state_path(d, "filler");
+	size_t n = sizeof(zeros);
+
+	if (!full) {
+		assert_int_equal(unlink(path), 0);
+		return;
+	}
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	while (n > 0)
+		if (write(fd, zeros, n) < 0)
+			n /= 2;
+	close(fd);
+}
+
+static bool has_said(struct ringsided *d, const char *text)
+{
+	size_t n = 0;
+	const char *log = read_file(d->h, home_path(d->h, "ringsided.err"), &n);
+
+	return log && contains(log, n, text);
+}
+
+/* Nothing can be kept: consoles run, end and are read all the same, and what was not kept is when there is room. */
+static void a_full_disk_is_told_and_made_up_for(void **state)
+{
+	static const char *const waiter[] = { "sh", "-c", "read x; echo bye; exit 5", NULL };
+	struct ringsided *d = *state;
+	struct ringside_error err;
+
+	if (!d->small_disk) {
+		print_message("needs root: a file system of its own\n");
+		return;
+	}
+	assert_int_equal(start(d, "job", waiter, 0), 0);
+	fill_disk(d, true);
+	assert_int_equal(act_exit(d), 0);
+	wait_until("the log says it", has_said(d, "its output is not kept: No space left on device"));
+	assert_false(is_let_go_of(d)); /* the console daemon still has what is nowhere else */
+	assert_int_equal(state_of(d, "job"), RINGSIDE_CONSOLE_EXITED);
+	assert_int_equal(act_open_ended(d), 0);
+	assert_int_equal(start(d, "during", lines, 0), 0);
+	assert_int_equal(create(d, "extra"), RINGSIDE_RESOURCE_LIMIT);
+	check_echo(&d->echo);
+	check_ticker(&d->ticker);
+
+	fill_disk(d, false);
+	wait_until("its end is kept", recorded_state_of(d, "job") == RINGSIDE_CONSOLE_EXITED);
+	wait_until("its start is recorded", recorded_state_of(d, "during") == RINGSIDE_CONSOLE_RUNNING);
+	assert_int_equal(create(d, "extra"), 0);
+	assert_int_equal(act_open_ended(d), 0);
+	clean_up(d);
+	check_settled(d, "a full disk");
+	check_echo(&d->echo);
+	check_ticker(&d->ticker);
+	/* A next daemon would not see this file system, nor find in it what is to be closed. */
+	check(ringside_down(d->rs, true, &err), &err);
+	assert_int_equal(running_end(d->h, d->program, DEADLINE_MS)->status, 0);
+	d->h->keep_daemon = true;
 }
 
 /* ---- The console daemon's death ---- */
@@ -984,14 +1059,14 @@ static void begin_witness(struct ringsided *d, struct witness *w, const char *na
 /* The fewest descriptors over some rounds of custody, which has some more while it writes. */
 static void learn_fds(struct ringsided *d)
 {
-	for (uint64_t until = now_ms() + 2500; now_ms() < until; poll(NULL, 0, 2)) {
+	for (uint64_t until = now_ms() + 1200; now_ms() < until; poll(NULL, 0, 2)) {
 		size_t own = process_fds(d->pid), consoled = process_fds(d->consoled);
 		d->fds = own < d->fds ? own : d->fds;
 		d->consoled_fds = consoled < d->consoled_fds ? consoled : d->consoled_fds;
 	}
 }
 
-static int setup(void **state)
+static int setup_with(void **state, bool small_disk)
 {
 	static const char *const ticker[] = { "sh", "-c", "i=0; while :; do i=$((i+1)); echo tick $i; sleep 0.02; done",
 		NULL };
@@ -1010,6 +1085,7 @@ static int setup(void **state)
 	struct ringsided *d = calloc(1, sizeof(*d));
 	assert_non_null(d);
 	d->h = h;
+	d->small_disk = small_disk;
 	home_defer(h, forget, d);
 	d->control = fault_control_new(home_path(h, "control"));
 	assert_non_null(d->control);
@@ -1031,6 +1107,16 @@ static int setup(void **state)
 	d->fds = d->consoled_fds = SIZE_MAX;
 	learn_fds(d);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_with(state, false);
+}
+
+static int setup_small_disk(void **state)
+{
+	return setup_with(state, geteuid() == 0);
 }
 
 static int teardown(void **state)
@@ -1062,6 +1148,7 @@ int main(void)
 		TEST(an_end_is_heard_of_and_kept_whatever_fails),
 		TEST(an_end_that_the_ledger_did_not_take_is_written_down_later),
 		TEST(what_was_kept_is_read_or_refused),
+		cmocka_unit_test_setup_teardown(a_full_disk_is_told_and_made_up_for, setup_small_disk, teardown),
 		TEST(a_dead_console_daemon_is_noticed_and_its_output_kept_whatever_fails),
 		TEST(a_start_of_the_daemon_serves_or_says_why_not),
 	};

@@ -23,6 +23,7 @@
 
 #define PAUSE_MS      5
 #define MAX_LEFTOVERS 4096
+#define OUTPUT_PIECE  65536
 #define MAX_ARGS      64
 #define GONE_MS       15000 /* from `down --all` to no process at all */
 
@@ -40,6 +41,7 @@ struct running {
 	size_t input_left;
 	char *input_copy;
 	struct ran *ran;
+	size_t out_room, err_room;
 	uint64_t began;
 	bool reaped;
 	int status;
@@ -236,12 +238,15 @@ static void close_once(int *fd)
 }
 
 /* Appends what is there; closes at its end. */
-static void take_output(int *fd, char **text, size_t *len)
+static void take_output(int *fd, char **text, size_t *len, size_t *room)
 {
 	while (*fd >= 0) {
-		*text = realloc(*text, *len + 65537);
-		assert_non_null(*text);
-		ssize_t n = read(*fd, *text + *len, 65536);
+		if (*room - *len <= OUTPUT_PIECE) {
+			*room = 2 * *room + 2 * OUTPUT_PIECE;
+			*text = realloc(*text, *room);
+			assert_non_null(*text);
+		}
+		ssize_t n = read(*fd, *text + *len, OUTPUT_PIECE);
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n <= 0) {
@@ -274,8 +279,8 @@ static void running_pump(struct running *r, int ms)
 		{ .fd = r->in, .events = POLLOUT } };
 
 	poll(p, 3, ms);
-	take_output(&r->out, &r->ran->out, &r->ran->out_len);
-	take_output(&r->err, &r->ran->err, &r->ran->err_len);
+	take_output(&r->out, &r->ran->out, &r->ran->out_len, &r->out_room);
+	take_output(&r->err, &r->ran->err, &r->ran->err_len, &r->err_room);
 	give_input(r);
 	if (!r->reaped && waitpid(r->pid, &r->status, WNOHANG) == r->pid)
 		r->reaped = true;

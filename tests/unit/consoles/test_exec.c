@@ -28,9 +28,9 @@
 #include "wire/fd.h"
 #include "wire/sock.h"
 
-#define MARKER_NAME  "RINGSIDE_TEST_EXEC"
-#define MARKER_VALUE "1"
-#define MARKER       MARKER_NAME "=" MARKER_VALUE
+/* Of this run alone: others may run beside it. */
+#define MARKER_NAME "RINGSIDE_TEST_EXEC"
+static char marker[64];
 
 #define PATHS "/nowhere:relative:/usr/local/bin:/usr/bin:/bin"
 
@@ -202,7 +202,8 @@ static void init_request(struct request *q, const char *const *argv)
 	wire__exec_spec__init(&q->spec);
 	for (; *argv; argv++)
 		add_arg(q, *argv, strlen(*argv));
-	add_env(q, MARKER_NAME, MARKER_VALUE, 1);
+	const char *value = strchr(marker, '=') + 1;
+	add_env(q, MARKER_NAME, value, strlen(value));
 }
 
 static int try_request(struct request *q)
@@ -285,7 +286,7 @@ static int clean_up(void **state)
 	exec_end_all(0, note_end, &done);
 	bool over = turn_until(loop, no_exec_left, &client) && done == 1 && turn_until(loop, is_childless, &client);
 	forget_client();
-	return over && find_marked(MARKER) == 0 ? 0 : -1;
+	return over && find_marked(marker) == 0 ? 0 : -1;
 }
 
 /* ---- What it is started with ---- */
@@ -323,7 +324,9 @@ static void the_environment_is_the_one_given_and_nothing_of_the_daemons(void **s
 	add_env(&q, "EMPTY", "", 0);
 	send_request(&q);
 	wait_for(has_closed);
-	assert_bytes(&client.out, MARKER "\nB=two words\n=x\nEMPTY=\n");
+	char wanted[128];
+	snprintf(wanted, sizeof(wanted), "%s\nB=two words\n=x\nEMPTY=\n", marker);
+	assert_bytes(&client.out, wanted);
 }
 
 static void arguments_arrive_byte_for_byte(void **state)
@@ -611,7 +614,7 @@ static void a_frame_of_another_protocol_ends_it(void **state)
 	wait_for(has_closed);
 	assert_null(client.result);
 	wait_for(no_exec_left);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 /* ---- Time ---- */
@@ -634,7 +637,7 @@ static void a_timeout_ends_everything_and_keeps_what_was_printed(void **state)
 	assert_true(client.result->timed_out);
 	assert_false(client.result->idle_timed_out);
 	assert_int_equal(client.result->n_survivors, 0);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 	wait_for(no_exec_left);
 }
 
@@ -709,7 +712,7 @@ static void a_stream_held_by_what_is_left_is_told_after_two_seconds(void **state
 	assert_exit(4, 0);
 	/* It lives on under its keeper. */
 	assert_int_equal(exec_count(), 1);
-	assert_int_not_equal(find_marked(MARKER), 0);
+	assert_int_not_equal(find_marked(marker), 0);
 }
 
 static void what_is_left_and_holds_nothing_delays_nothing(void **state)
@@ -723,7 +726,7 @@ static void what_is_left_and_holds_nothing_delays_nothing(void **state)
 	assert_exit(0, 0);
 	run_for(200);
 	assert_int_equal(exec_count(), 1);
-	assert_int_not_equal(find_marked(MARKER), 0);
+	assert_int_not_equal(find_marked(marker), 0);
 }
 
 static void what_is_left_may_go_on_printing(void **state)
@@ -760,7 +763,7 @@ static void a_hang_up_ends_everything(void **state)
 	wait_for(has_output);
 	hang_up();
 	wait_for(no_exec_left);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 static void a_hang_up_is_heard_while_input_waits(void **state)
@@ -787,7 +790,7 @@ static void a_hang_up_while_output_waits_ends_it(void **state)
 	run_for(300);
 	hang_up();
 	wait_for(no_exec_left);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 static void the_daemons_end_gives_a_result_and_waits_for_no_reader(void **state)
@@ -824,7 +827,7 @@ static void a_killed_keeper_is_a_failure_and_not_an_exit_code(void **state)
 	assert_non_null(client.result->failure);
 	assert_int_equal(client.result->failure->code, RESULT_UNAVAILABLE);
 	wait_for(is_childless);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 /* ---- Nothing leaks ---- */
@@ -924,5 +927,6 @@ int main(int argc, char **argv)
 	};
 
 	scenario_main(argc, argv);
+	snprintf(marker, sizeof(marker), MARKER_NAME "=%d", (int)getpid());
 	return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
 }

@@ -27,9 +27,10 @@
 #include "tests/support/turn.h"
 #include "wire/fd.h"
 
-#define MARKER "RINGSIDE_TEST_PROCESS=1"
+/* Of this run alone: others may run beside it. */
+static char marker[64];
 
-static const char *const marked[] = { MARKER, NULL };
+static const char *const marked[] = { marker, NULL };
 static uv_loop_t *loop;
 
 /* ---- One program, and all that was told of it ---- */
@@ -213,7 +214,7 @@ static int clean_up(void **state)
 			close(s->out);
 		*s = (struct subject){ 0 };
 	}
-	return turn_until(loop, is_childless, NULL) && find_marked(MARKER) == 0 ? 0 : -1;
+	return turn_until(loop, is_childless, NULL) && find_marked(marker) == 0 ? 0 : -1;
 }
 
 static void assert_step(const struct process_receipt *r, unsigned i, int sig, uint64_t not_before)
@@ -302,7 +303,7 @@ static void a_deaf_one_gets_all_three_in_their_time_with_its_escapees(void **sta
 		assert_int_equal(s->receipt.steps[i].left, 4);
 	assert_int_equal(s->exit.signal, SIGKILL);
 	assert_false(s->receipt.unproven);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 static void stopped_programs_are_continued_to_take_their_hangup(void **state)
@@ -446,7 +447,7 @@ static void freeing_ends_nothing(void **state)
 	assert_true(reaper_knows(keeper));
 
 	/* And the keeper goes when its last process does. */
-	for (pid_t left; (left = find_marked(MARKER)) != 0;)
+	for (pid_t left; (left = find_marked(marker)) != 0;)
 		kill(left, SIGKILL);
 	wait_for(is_childless, NULL);
 }
@@ -493,7 +494,7 @@ static void a_killed_keepers_processes_are_ended_by_search_and_unproven(void **s
 	int left = 0;
 	DIR *proc = opendir("/proc");
 	for (const struct dirent *e; (e = readdir(proc));)
-		left += e->d_name[0] >= '1' && e->d_name[0] <= '9' && environ_has(e->d_name, MARKER);
+		left += e->d_name[0] >= '1' && e->d_name[0] <= '9' && environ_has(e->d_name, marker);
 	closedir(proc);
 	assert_int_equal(left, 4);
 }
@@ -507,7 +508,7 @@ static void nobody_need_order_the_end_of_what_a_dead_keeper_leaves(void **state)
 	s->free_in = EXITED; /* its user has forgotten it by then */
 	kill(keeper, SIGKILL);
 	wait_for(is_childless, NULL);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 	assert_string_equal(s->order, "sx");
 }
 
@@ -524,7 +525,7 @@ static void a_keeper_that_dies_in_the_middle_of_an_end_makes_it_unproven(void **
 	wait_for(is_done, s);
 	assert_string_equal(s->order, "sxgd");
 	assert_true(s->receipt.unproven);
-	assert_int_equal(find_marked(MARKER), 0);
+	assert_int_equal(find_marked(marker), 0);
 }
 
 static void a_keeper_killed_before_it_said_anything_is_a_failed_start(void **state)
@@ -637,7 +638,7 @@ static void what_the_user_may_not_kill_is_a_survivor_with_a_name(void **state)
 	if (pid == 0)
 		_exit(end_what_is_roots(path));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	for (pid_t left; (left = find_marked(MARKER)) != 0;)
+	for (pid_t left; (left = find_marked(marker)) != 0;)
 		kill(left, SIGKILL);
 	unlink(path);
 	while (waitpid(-1, NULL, 0) > 0) /* its keeper, left alone, leaves by itself now */
@@ -708,6 +709,7 @@ int main(int argc, char **argv)
 		return 3;
 	scenario_main(argc, argv);
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	snprintf(marker, sizeof(marker), "RINGSIDE_TEST_PROCESS=%d", (int)getpid());
 	int failed = cmocka_run_group_tests(survivors, NULL, NULL);
 	loop = uv_default_loop();
 	if (process_setup(loop) < 0)
