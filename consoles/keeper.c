@@ -24,6 +24,7 @@
 #include "consoles/procstat.h"
 #include "wire/clock.h"
 #include "wire/fd.h"
+#include "wire/signals.h"
 
 /* How long a SIGKILL order waits for the dying before it answers with who still stands: a process needs a turn of the
  * scheduler to die, and hundreds of a bomb's need hundreds. */
@@ -375,7 +376,7 @@ static int settle(const struct keeper_spec *spec)
 
 	setsid();
 	set_name(spec->label);
-	launch_default_signals();
+	signals_default();
 	sigaction(SIGCHLD, &sa, NULL);
 	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
 }

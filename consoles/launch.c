@@ -11,10 +11,10 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "wire/fd.h"
+#include "wire/signals.h"
 
 static _Noreturn void fail(int report, enum keeper_step step, int error)
 {
@@ -22,21 +22,6 @@ static _Noreturn void fail(int report, enum keeper_step step, int error)
 
 	fd_write_all(report, &f, sizeof(f));
 	_exit(127);
-}
-
-/* As the kernel has it (rt_sigaction(2)), all zero for SIG_DFL: handler, flags, restorer and mask, in whatever order. */
-struct kernel_sigaction {
-	unsigned long words[8];
-};
-
-/* By the kernel's own call: the C library keeps its two signals from sigaction(2), and a posix_spawn() of it somewhere
- * up our ancestry leaves just those ignored for all descendants. SIGKILL and SIGSTOP refuse; they are right already. */
-void launch_default_signals(void)
-{
-	static const struct kernel_sigaction by_default;
-
-	for (int sig = 1; sig < NSIG; sig++)
-		syscall(SYS_rt_sigaction, sig, &by_default, NULL, (size_t)_NSIG / 8);
 }
 
 /* Out of the way of 0, 1 and 2, which are about to be something else. */
@@ -112,7 +97,7 @@ static void set_defaults(int report)
 	prefer_for_oom();
 	fd_restore_limit();
 	umask(022);
-	launch_default_signals();
+	signals_default();
 	sigemptyset(&none);
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		fail(report, STEP_OTHER, errno);

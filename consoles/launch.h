@@ -19,7 +19,4 @@ struct launch_failure {
  * after. */
 _Noreturn void launch_program(const struct keeper_spec *spec, int report);
 
-/* Gives every signal its default action and empties nothing else; the mask is the caller's. */
-void launch_default_signals(void);
-
 #endif

@@ -19,6 +19,7 @@
 #include "providers/crashpoint.h"
 #include "wire/clock.h"
 #include "wire/fd.h"
+#include "wire/signals.h"
 #include "wire/sock.h"
 
 #define ABANDON_MS   5000
@@ -65,13 +66,9 @@ __attribute__((noreturn)) static void child_failed(int report, enum step step)
 
 static void default_signals(void)
 {
-	struct sigaction dfl;
 	sigset_t none;
 
-	memset(&dfl, 0, sizeof(dfl));
-	dfl.sa_handler = SIG_DFL;
-	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &dfl, NULL);
+	signals_default();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
