@@ -14,6 +14,7 @@ shift
 limit=${TEST_SECONDS:-300}
 jobs=${TEST_JOBS:-$(nproc)}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/ringside-tests.XXXXXX") || exit 1
+chmod 711 "$scratch" # a daemon of another user may be part of a test
 trap 'rm -rf "$scratch"' EXIT
 
 # Processes that still speak of directory $1, by pid: in their environment, arguments or working directory.

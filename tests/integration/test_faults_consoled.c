@@ -101,6 +101,18 @@ static _Noreturn void exec_consoled(
 	_exit(99);
 }
 
+/* Another user may not reach the build: what he runs is copied to where the test lies. */
+static void copy_within_reach(struct consoled *d, const char *name, char path[PATH_MAX])
+{
+	size_t n;
+	char *bytes = read_file(d->h, path, &n);
+
+	assert_non_null(bytes);
+	snprintf(path, PATH_MAX, "%s/%s", d->h->dir, name);
+	write_file(path, bytes, n);
+	assert_int_equal(chmod(path, 0755), 0);
+}
+
 static void spawn(struct consoled *d)
 {
 	char program[PATH_MAX], lib[PATH_MAX];
@@ -108,6 +120,10 @@ static void spawn(struct consoled *d)
 
 	if (!fault_path(program, "bin/ringside-consoled") || !fault_path(lib, "lib/faultlib.so"))
 		fail_msg("no debug variant: make VARIANT=debug all preloads");
+	if (d->uid != 0) {
+		copy_within_reach(d, "ringside-consoled", program);
+		copy_within_reach(d, "faultlib.so", lib);
+	}
 	int listen_fd = sock_bind_at(d->dirfd, "console.sock");
 	assert_true(listen_fd >= 0);
 	assert_int_equal(pipe2(commit, O_CLOEXEC), 0);
