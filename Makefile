@@ -5,6 +5,7 @@
 #   make check           the tests alone               make bench     figures as ratios  [BENCH=name]
 #   make fuzz            fuzz each parser [FUZZ_SECONDS=20]            make lint      format and static analysis
 #   make fresh           both README commands on a bare Debian         make install   [DESTDIR=] [PREFIX=]
+#   make torture         programs that are hard to end, each proven gone  [ROUNDS=10000]
 #   make compile_commands.json                         V=1 shows the commands
 #
 # VARIANT=release|debug|asan|tsan|fuzz picks flags and a tree of its own below BUILD (default: build). CC=clang works too; fuzz
@@ -150,6 +151,12 @@ $(BENCHES): %: %.o $(BENCH_SUPPORT) $(foreach m,client wire ring,$(call lib,$m))
 	@echo '  LINK  $(@:$(B)/%=%)'
 	$(Q)$(link) $@ $^ $(call pkgs,--libs,libprotobuf-c libpcre2-8) -lpthread -lutil
 
+# tests/torture/torture_NAME.c: what must hold for thousands of rounds, longer than a test may take.
+TORTURE := $(patsubst %.c,$(B)/%,$(wildcard tests/torture/torture_*.c))
+$(TORTURE): %: %.o $(foreach m,consoles wire ring,$(call lib,$m))
+	@echo '  LINK  $(@:$(B)/%=%)'
+	$(Q)$(link) $@ $^ $(call pkgs,--libs,libuv libprotobuf-c) -lpthread
+
 # tests/fuzz/fuzz_PARSER.c, in VARIANT=fuzz with CC=clang; a parser outside wire and ring is named here with its modules.
 define fuzz_rule
 $(B)/$1: $(B)/$1.o $(foreach m,$(or $(fuzz_deps_$(notdir $1)),wire ring),$(call lib,$m))
@@ -175,8 +182,9 @@ tests: all $(UNIT) $(INTEGRATION)
 unit-tests: $(UNIT)
 fuzzers: $(FUZZ)
 benches: programs $(BENCHES)
+tortures: $(TORTURE)
 
-.PHONY: all programs objects tests unit-tests fuzzers benches
+.PHONY: all programs objects tests unit-tests fuzzers benches tortures
 .DELETE_ON_ERROR:
 include Makefile.tasks
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
