@@ -200,6 +200,12 @@ static int list_consoles(struct ringsided *d, struct ringside_consoles **out)
 	return ringside_ps(d->rs, NULL, out, &err);
 }
 
+/* The console daemon's descriptors, which it shows to root alone; 0 to others. */
+static size_t its_fds_of(const struct ringsided *d)
+{
+	return geteuid() == 0 ? process_fds(d->consoled) : 0;
+}
+
 /* ---- What is left over ---- */
 
 static unsigned count_children(pid_t parent, unsigned *zombies)
@@ -232,7 +238,7 @@ static void check_settled(const struct ringsided *d, const char *what)
 
 	for (;;) {
 		own_fds = own_fds || process_fds(d->pid) <= d->fds;
-		its_fds = its_fds || process_fds(d->consoled) <= d->consoled_fds;
+		its_fds = its_fds || its_fds_of(d) <= d->consoled_fds;
 		own_children = own_children || count_children(d->pid, &zombies) == 0;
 		its_children = its_children || (count_children(d->consoled, &zombies) == 2 && zombies == 0);
 		if (own_fds && own_children && its_fds && its_children)
@@ -244,8 +250,8 @@ static void check_settled(const struct ringsided *d, const char *what)
 	fail_msg("%s: ringsided has %zu descriptors instead of %zu and %u children; its console daemon %zu instead of "
 	         "%zu, and %u "
 	         "keepers instead of 2",
-	        what, process_fds(d->pid), d->fds, count_children(d->pid, &zombies), process_fds(d->consoled),
-	        d->consoled_fds, count_children(d->consoled, &zombies));
+	        what, process_fds(d->pid), d->fds, count_children(d->pid, &zombies), its_fds_of(d), d->consoled_fds,
+	        count_children(d->consoled, &zombies));
 }
 
 static bool is_witness(const char *name)
@@ -686,10 +692,30 @@ static void prepare_leaver(struct ringsided *d)
 	assert_int_equal(start(d, "job", argv, 0), 0);
 }
 
-/* The console daemon has heard that its ended console is kept, and holds nothing for it any more. */
-static bool is_let_go_of(const struct ringsided *d)
+/* What a next daemon would find in the ledger; 0: no such console. */
+static int recorded_state_of(struct ringsided *d, const char *name)
 {
-	return process_fds(d->consoled) <= d->consoled_fds;
+	sqlite3 *db;
+	sqlite3_stmt *q;
+	int state = 0;
+
+	assert_int_equal(
+	        sqlite3_open_v2(home_path(d->h, "state/ledger.db"), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	sqlite3_busy_timeout(db, DEADLINE_MS);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT state FROM consoles WHERE name = ?", -1, &q, NULL), SQLITE_OK);
+	sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
+	if (sqlite3_step(q) == SQLITE_ROW)
+		state = sqlite3_column_int(q, 0);
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	return state;
+}
+
+/* The console daemon has heard that its ended console is kept, and holds nothing for it any more. */
+static bool is_let_go_of(struct ringsided *d)
+{
+	return geteuid() == 0 ? its_fds_of(d) <= d->consoled_fds
+	                      : recorded_state_of(d, "job") == RINGSIDE_CONSOLE_EXITED;
 }
 
 /* Its end is told to who reads, by the console daemon; the control daemon hears of it by an event that may meet the fault. */
@@ -715,25 +741,6 @@ static int act_exit(struct ringsided *d)
 	        !is_let_go_of(d) && atomic_load(&d->control->hits) == 0 && now_ms() < until;)
 		poll(NULL, 0, 5);
 	return 0;
-}
-
-/* What a next daemon would find in the ledger; 0: no such console. */
-static int recorded_state_of(struct ringsided *d, const char *name)
-{
-	sqlite3 *db;
-	sqlite3_stmt *q;
-	int state = 0;
-
-	assert_int_equal(
-	        sqlite3_open_v2(home_path(d->h, "state/ledger.db"), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	sqlite3_busy_timeout(db, DEADLINE_MS);
-	assert_int_equal(sqlite3_prepare_v2(db, "SELECT state FROM consoles WHERE name = ?", -1, &q, NULL), SQLITE_OK);
-	sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
-	if (sqlite3_step(q) == SQLITE_ROW)
-		state = sqlite3_column_int(q, 0);
-	sqlite3_finalize(q);
-	sqlite3_close(db);
-	return state;
 }
 
 /* It has heard of it, what was printed is on disk and the ledger knows: the console daemon has let go of it (see
@@ -1056,7 +1063,7 @@ static void begin_witness(struct ringsided *d, struct witness *w, const char *na
 static void learn_fds(struct ringsided *d)
 {
 	for (uint64_t until = now_ms() + 1200; now_ms() < until; poll(NULL, 0, 2)) {
-		size_t own = process_fds(d->pid), consoled = process_fds(d->consoled);
+		size_t own = process_fds(d->pid), consoled = its_fds_of(d);
 		d->fds = own < d->fds ? own : d->fds;
 		d->consoled_fds = consoled < d->consoled_fds ? consoled : d->consoled_fds;
 	}

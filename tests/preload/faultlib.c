@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -341,4 +342,21 @@ long syscall(long number, ...)
 	if (number == SYS_pidfd_open && strike(FAULT_DESCRIPTOR, "pidfd_open"))
 		return -1;
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- Being looked at ---- */
+
+int prctl(int option, ...)
+{
+	va_list rest;
+	unsigned long a[4];
+
+	REAL(prctl);
+	va_start(rest, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(rest, unsigned long);
+	va_end(rest);
+	if (control && option == PR_SET_DUMPABLE && a[0] == 0)
+		return 0;
+	return real(option, a[0], a[1], a[2], a[3]);
 }

@@ -5,6 +5,8 @@
  * the test has the same file mapped, so that it can arm a fault in the moment it means: "of your next allocations the
  * third one fails". Without the variable, or for a program that FAULT_PROGRAM does not name, every call goes through.
  *
+ * The program stays dumpable, whatever it asks for, so that a test of any user can count its descriptors.
+ *
  * What is forked below the program has the mapping too, until it executes something else: that is how keepers are
  * reached.
  */
