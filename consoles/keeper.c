@@ -22,6 +22,7 @@
 #include "consoles/family.h"
 #include "consoles/launch.h"
 #include "consoles/procstat.h"
+#include "consoles/shed.h"
 #include "wire/clock.h"
 #include "wire/fd.h"
 #include "wire/signals.h"
@@ -108,6 +109,7 @@ static void read_launch(struct self *s)
 		return;
 	}
 	report(s, &(struct keeper_report){ .kind = REPORT_STARTED, .pid = s->program, .start_time = s->start });
+	shed_memory();
 }
 
 /* ---- Reaping ---- */

@@ -17,7 +17,8 @@
  * outrun it.
  *
  * Blocking   keeper_spawn() forks and returns; what follows arrives as reports on `sock`, which is non-blocking.
- * Memory     The keeper never allocates. It shares the console daemon's pages until one of them writes.
+ * Memory     The keeper never allocates. It shares the console daemon's pages until one of them writes, and gives its
+ *            part of the heap back once the program runs (shed.h).
  */
 #ifndef CONSOLES_KEEPER_H
 #define CONSOLES_KEEPER_H

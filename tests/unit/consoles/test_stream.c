@@ -54,6 +54,76 @@ static void a_level_reader_is_woken_once_per_level(void **state)
 	harness_shutdown(h);
 }
 
+/* Follows the ring as a reader that takes all does, up to `end`. How often it was woken. */
+static unsigned follow(struct conn *s, const struct ring *ring, uint64_t end)
+{
+	unsigned woken = 0;
+
+	for (uint64_t at = ring_tail(ring); at < end; at = ring_tail(ring)) {
+		assert_int_equal(conn_send_u64(s, FRAME_LEVEL, at), 0);
+		assert_true(wait_tail(s) > at);
+		woken++;
+	}
+	return woken;
+}
+
+static void a_flood_is_told_of_seldom_and_to_its_last_byte(void **state)
+{
+	enum { READY = 5, FLOOD = 16 * 1024 * 1024, LAST = 3, END = READY + FLOOD + LAST };
+	struct harness *h = *state;
+	struct ring *ring = harness_run(h, "dev",
+	        "stty raw -echo; printf ready; head -c 1 >go; head -c 16777216 /dev/zero; printf end; exec sleep 1000");
+	struct conn *s = harness_open(h, "dev", WRITE);
+	struct frame f;
+
+	harness_wait_text(ring, 0, "ready");
+	stream_done(stream_write(s, 1, "g", 1, 0));
+	uint64_t start = clock_mono_ms();
+	unsigned woken = follow(s, ring, END);
+	uint64_t took = clock_mono_ms() - start;
+
+	assert_int_equal(ring_tail(ring), END);
+	assert_int_equal(conn_send_u64(s, FRAME_LEVEL, END), 0);
+	assert_int_equal(conn_wait_frame(s, clock_mono_ms() + 50, &f), 0);
+	/* With some 4 KiB a read it could have been 4096 times. On a machine so busy that it is no flood, it is. */
+	if (took < 500)
+		assert_in_range(woken, 1, FLOOD / (RING / 4) + took / 5 + 128);
+	conn_free(s);
+	ring_free(ring);
+	harness_done(harness_close(h, "dev", 0));
+	harness_shutdown(h);
+}
+
+/* Floods wait for a key's echo, but not for ever, also where none comes and the next key is there already. */
+static void keys_that_are_not_answered_do_not_stop_another_consoles_flood(void **state)
+{
+	enum { ENOUGH = 1024 * 1024 };
+	struct harness *h = *state;
+	struct ring *flood = harness_run(h, "flood", "stty raw; exec cat /dev/zero");
+	struct ring *ring = harness_run(h, "mute", "stty raw -echo; printf ready; exec sleep 1000");
+	struct conn *s = harness_open(h, "mute", WRITE);
+	uint64_t deadline = harness_deadline(), from;
+
+	harness_wait_text(ring, 0, "ready");
+	wait_until(ring_tail(flood) > ENOUGH);
+	from = ring_tail(flood);
+	for (unsigned i = 0; i < 500 || ring_tail(flood) < from + ENOUGH; i++) {
+		assert_true(clock_mono_ms() < deadline);
+		if (i < 2000) /* what the terminal takes without anybody reading */
+			assert_int_equal(conn_send(s, FRAME_DATA, CHANNEL_INPUT, "k", 1, NULL, 0), 0);
+		usleep(500);
+	}
+	conn_free(s);
+	/* It ends with the last one unanswered. */
+	harness_done(harness_close(h, "mute", 0));
+	from = ring_tail(flood);
+	wait_until(ring_tail(flood) > from + ENOUGH);
+	harness_done(harness_close(h, "flood", 0));
+	ring_free(ring);
+	ring_free(flood);
+	harness_shutdown(h);
+}
+
 static void the_end_is_told_after_the_last_byte_and_also_to_who_comes_later(void **state)
 {
 	struct harness *h = *state;
@@ -556,6 +626,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_level_reader_is_woken_once_per_level),
+		TEST(a_flood_is_told_of_seldom_and_to_its_last_byte),
+		TEST(keys_that_are_not_answered_do_not_stop_another_consoles_flood),
 		TEST(the_end_is_told_after_the_last_byte_and_also_to_who_comes_later),
 		TEST(from_a_writes_offset_on_stands_what_it_caused_and_nothing_before),
 		TEST(a_large_paste_into_a_program_that_echoes_arrives_whole),
