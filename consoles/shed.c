@@ -9,6 +9,8 @@
 #define FRAMES    ((uintptr_t)4 * 1024)   /* of this call and its red zone */
 #define STACK     ((uintptr_t)256 * 1024) /* looked at below; the kernel keeps 1 MiB there free of anything else */
 
+extern char end; /* of the program's data: end(3) */
+
 /* Whole pages within [from, to). Parts that are not mapped are no error of ours. */
 static void give_back(uintptr_t from, uintptr_t to)
 {
@@ -22,11 +24,13 @@ static void give_back(uintptr_t from, uintptr_t to)
 
 void shed_memory(void)
 {
-	char here;
-	const uintptr_t stack = (uintptr_t)&here - FRAMES;
-	const uintptr_t block = (uintptr_t)__builtin_thread_pointer() + BLOCK_MAX, heap_end = (uintptr_t)sbrk(0);
+	/* Not a local's address: a sanitizer may keep those elsewhere. */
+	const uintptr_t stack = (uintptr_t)__builtin_frame_address(0) - FRAMES;
+	const uintptr_t block = (uintptr_t)__builtin_thread_pointer(), heap_end = (uintptr_t)sbrk(0);
 
 	give_back(stack - STACK, stack);
-	/* A static program has the thread's block at the beginning of its heap; any other has it elsewhere, above. */
-	give_back(block, heap_end);
+	/* A static program has the thread's block at the beginning of its heap, which follows its data; any other has it
+	 * elsewhere, above or below, and its heap stays. */
+	if (block >= (uintptr_t)&end && block < heap_end)
+		give_back(block + BLOCK_MAX, heap_end);
 }

@@ -191,7 +191,7 @@ static void read_event(struct terminal *t)
 			return;
 		if (n < 0)
 			fall_asleep(t);
-		if (n <= 0 || !pacing_again(&t->pacing, (size_t)n, i, now))
+		if (n <= 0 || !pacing_again(&t->pacing, t->master, (size_t)n, i, now))
 			return;
 	}
 }
@@ -232,7 +232,7 @@ ssize_t terminal_write(struct terminal *t, const void *bytes, size_t n)
 
 	if (taken < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EIO;
-	pacing_typed(uv_now(t->poll.loop));
+	pacing_typed(&t->pacing, uv_now(t->poll.loop));
 	if (t->asleep) /* it was taken, so somebody has opened the other end */
 		wake_up(t);
 	return taken;

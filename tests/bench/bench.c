@@ -2,6 +2,7 @@
 #include "tests/bench/bench.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ void bench_fail(const char *fmt, ...)
 
 void bench_start(unsigned seconds)
 {
+	signal(SIGPIPE, SIG_IGN); /* for the guard: it has to clean up also when nobody reads what it says */
 	guard_start();
 	alarm(seconds);
 	setvbuf(stdout, NULL, _IOLBF, 0);

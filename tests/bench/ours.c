@@ -100,27 +100,45 @@ pid_t ours_consoled(struct ours *o, const char *box)
 	return pid;
 }
 
-pid_t ours_ringsided(struct ours *o)
+static struct ringside_status *status_of(struct ours *o)
 {
 	struct ringside_status *s;
 	struct ringside_error err;
 
 	check(ringside_status(o->rs, &s, &err), &err, "status");
+	return s;
+}
+
+pid_t ours_ringsided(struct ours *o)
+{
+	struct ringside_status *s = status_of(o);
 	pid_t pid = (pid_t)s->pid;
+
 	ringside_free(s);
 	return pid;
 }
 
+unsigned ours_running(struct ours *o)
+{
+	struct ringside_status *s = status_of(o);
+	unsigned n = s->consoles;
+
+	ringside_free(s);
+	return n;
+}
+
 /* ---- Consoles ---- */
 
-void ours_start(struct ours *o, const char *box, const char *name, const char *const *argv)
+pid_t ours_start(struct ours *o, const char *box, const char *name, const char *const *argv)
 {
 	const struct ringside_start spec = { .argv = argv, .no_observe = true };
 	struct ringside_started *started;
 	struct ringside_error err;
 
 	check(ringside_start(o->rs, box, name, &spec, &started, &err), &err, "start");
+	pid_t pid = (pid_t)started->console.pid;
 	ringside_free(started);
+	return pid;
 }
 
 struct ringside_console *ours_open(struct ours *o, const char *box, const char *name, const char *const *argv)

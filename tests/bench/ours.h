@@ -25,10 +25,11 @@ void ours_end(struct ours *o);
 void ours_box(struct ours *o, const char *box, uint32_t console_limit);
 pid_t ours_consoled(struct ours *o, const char *box);
 pid_t ours_ringsided(struct ours *o);
+unsigned ours_running(struct ours *o); /* consoles */
 
 /* Starts argv, not observed, and opens it with every right. The caller's to close, after ours_close() of its name. */
 struct ringside_console *ours_open(struct ours *o, const char *box, const char *name, const char *const *argv);
-void ours_start(struct ours *o, const char *box, const char *name, const char *const *argv);
+pid_t ours_start(struct ours *o, const char *box, const char *name, const char *const *argv); /* its program's pid */
 void ours_close(struct ours *o, const char *box, const char *name); /* ends the program, at once */
 
 /* Waits until the program's output has reached `offset`. */
